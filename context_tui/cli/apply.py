@@ -215,9 +215,8 @@ def print_report(report: dict[str, Any], result: ExportResult, request: NextRequ
     for loss in report["losses"]:
         print_line(f"note: {loss}")
     if report["out"] is None:
-        print_line(
-            f"nothing was written; {result.format} can represent {'everything else' if result.losses else 'everything'}"
-        )
+        rest = "everything else" if result.losses else "everything"
+        print_line(f"nothing was written; {result.format} can represent {rest}")
         return
     if result.backup:
         print_line(f"backup of the original database: {make_visible(result.backup)}")

@@ -238,9 +238,8 @@ def estimate_summary_tokens(compaction: ComparisonRound) -> int | None:
 
 def count_preserved(comparison: Comparison, compaction: ComparisonRound, kind: FactKind) -> int:
     """Count the facts of one kind that survive in a round's summary."""
-    return sum(
-        each.preserved for fact, each in zip(comparison.facts, compaction.survivals, strict=False) if fact.kind is kind
-    )
+    pairs = zip(comparison.facts, compaction.survivals, strict=False)
+    return sum(each.preserved for fact, each in pairs if fact.kind is kind)
 
 
 # Text

@@ -45,9 +45,8 @@ from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrat
 
 def run(arguments: Sequence[str]) -> int:
     """Print the report on one session and return the exit code."""
-    parser = CommandParser(
-        "inspect", "Show where a session's context went: tokens by category and tool, turns, compactions."
-    )
+    about = "Show where a session's context went: tokens by category and tool, turns, compactions."
+    parser = CommandParser("inspect", about)
     add = parser.add_argument
     parser.add_session_options()
     add("--json", action="store_true", help="print one JSON document")
@@ -472,16 +471,10 @@ def _print_sides(compactions: list[dict[str, Any]]) -> None:
     heads = ("message", "kind", "before", "after", "kept", "inserted", "summary", "lost blocks", "lost tokens")
     print_table("context before and after each compaction (messages; tokens est.)", heads, rows)
     cells = itemgetter("message", "tokens", "later", "tier")
-    reused_rows = [
-        (
-            each["message"],
-            *cells(reused),
-            ", ".join(f"#{at:,}" for at in reused["still_in_context"]) or "nothing",
-            reused["evidence"],
-        )
-        for each in compactions
-        for reused in each["came_back"]
-    ]
+    reused_rows = []
+    for compaction, reused in ((each, reused) for each in compactions for reused in each["came_back"]):
+        still_held = ", ".join(f"#{at:,}" for at in reused["still_in_context"]) or "nothing"
+        reused_rows.append((compaction["message"], *cells(reused), still_held, reused["evidence"]))
     reused_heads = ("compaction", "lost", "tokens", "needed at", "as", "still in context", "evidence")
     print_table("lost by a compaction and needed later", reused_heads, reused_rows)
 
@@ -542,9 +535,8 @@ def _build_size_rows(report: dict[str, Any], label: str) -> list[tuple[object, .
     if fit and fit["cause"]:
         error = (fit["expected"] - fit["recorded"]) / fit["recorded"]
         direction = "more" if error > 0 else "less"
-        rows.append(
-            (fit["expected"], "expected", f"{abs(error):.0%} {direction} than recorded; corrections: {fit['cause']}")
-        )
+        cause = f"{abs(error):.0%} {direction} than recorded; corrections: {fit['cause']}"
+        rows.append((fit["expected"], "expected", cause))
     return rows
 
 
@@ -563,8 +555,5 @@ def _format_next_request_source(window: dict[str, Any], label: str) -> str:
 
 def _format_window_source(about: dict[str, Any]) -> str:
     source, alternatives = about["context_window_source"], about["context_window_others"]
-    return (
-        f"{source}; may also be {' or '.join(f'{tokens:,}' for tokens in alternatives)}"
-        if alternatives
-        else str(source)
-    )
+    others = " or ".join(f"{tokens:,}" for tokens in alternatives)
+    return f"{source}; may also be {others}" if others else str(source)

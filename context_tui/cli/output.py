@@ -78,9 +78,8 @@ def _draw_table(title: str, columns: Sequence[str], rows: list[list[str]], right
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        title=Text(title, style="bold") if title else None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
-    )
+    heading = Text(title, style="bold") if title else None
+    table = Table(title=heading, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name, is_right_aligned in zip(columns, right_aligned, strict=True):
         table.add_column(name, justify="right" if is_right_aligned else "left", overflow="fold")
     for row in rows:

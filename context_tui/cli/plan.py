@@ -38,9 +38,8 @@ _OPTION_NAMES = {
 
 def run(arguments: Sequence[str]) -> int:
     """Print the plan of one policy for one session and return the exit code."""
-    parser = CommandParser(
-        "plan", "Show what a policy would do to a session's context, and whether it would fire there."
-    )
+    about = "Show what a policy would do to a session's context, and whether it would fire there."
+    parser = CommandParser("plan", about)
     parser.add_session_options()
     parser.add_policy_options()
     parser.add_argument("--force", action="store_true", help=argparse.SUPPRESS)
@@ -160,9 +159,8 @@ def print_report(session: Session, plan: Plan, request: NextRequest) -> None:
     """Print the plan as text: whether it would fire, the size of the next request, and the changes it makes."""
     before, after = plan.tokens_before, plan.tokens_after
     point = "at the end" if plan.context.at == len(session) else f"before message {plan.context.at:,}"
-    settings = {
-        name: value for name, value in plan.params.model_dump(mode="json").items() if value not in (None, {}, [])
-    }
+    params = plan.params.model_dump(mode="json")
+    settings = {name: value for name, value in params.items() if value not in (None, {}, [])}
     print_line("   ".join([f"{plan.policy} {point}", *format_assignments(settings)]))
     if versions_text := format_recorded_params(plan.policy, plan.params, session.facts):
         print_line(versions_text)
@@ -186,17 +184,11 @@ def print_report(session: Session, plan: Plan, request: NextRequest) -> None:
         print_line("report of the runtime: " + ", ".join(f"{key} {value:,}" for key, value in plan.report.items()))
     if plan.boundary is not None:
         print_line(f"boundary: message {plan.boundary:,} is the first kept")
-    rows = [
-        (
-            each.message,
-            "" if each.block is None else each.block,
-            each.action,
-            each.tool,
-            each.tokens_before,
-            "in summary" if each.action == "summarise" else each.tokens_after,
-        )
-        for each in plan.edits
-    ]
+    rows = []
+    for each in plan.edits:
+        tokens_after = "in summary" if each.action == "summarise" else each.tokens_after
+        block = "" if each.block is None else each.block
+        rows.append((each.message, block, each.action, each.tool, each.tokens_before, tokens_after))
     heads = ("message", "block", "change", "tool", "before", "after")
     columns = [column for column in range(len(heads)) if any(row[column] not in ("", None) for row in rows)]
     print_table(

@@ -60,16 +60,10 @@ def run(arguments: Sequence[str]) -> int:
         print_line(f"  {policy.about}")
         for line in _format_policy_lines(policy, limits=bool(options.name)):
             print_line(f"  {line}")
-        rows = [
-            (
-                p["name"],
-                "" if p["default"] in (None, {}) else format_value(p["default"]),
-                _format_range(p),
-                p["unit"],
-                p["about"],
-            )
-            for p in build_parameter_reports(policy)
-        ]
+        rows = []
+        for each in build_parameter_reports(policy):
+            default = "" if each["default"] in (None, {}) else format_value(each["default"])
+            rows.append((each["name"], default, _format_range(each), each["unit"], each["about"]))
         print_table("", ("parameter", "default", "range", "unit", "meaning"), rows)
         if native is not None:
             _print_native(native, options.window)

@@ -41,9 +41,8 @@ def print_prompt_report(session: Session, report: dict[str, Any], measure: str) 
     print_table(f"tools in each request ({measure})", ("tool", "tokens", "calls", "last use"), rows)
     unused = [each for each in tools if not each["calls"]]
     if unused:
-        print_line(
-            f"  {format_count(len(unused), 'tool')}, {sum(each['tokens'] for each in unused):,} tokens, never called"
-        )
+        tokens = sum(each["tokens"] for each in unused)
+        print_line(f"  {format_count(len(unused), 'tool')}, {tokens:,} tokens, never called")
     servers = measure_servers(ToolSchema(**each) for each in tools)
     totals = [(make_visible(each.name), each.tools, each.tokens, each.calls) for each in servers]
     print_table(f"MCP servers ({measure})", ("server", "tools", "tokens", "calls"), totals)

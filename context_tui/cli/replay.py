@@ -187,9 +187,8 @@ def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
     recorded_count = sum(size is not None for size in recording.recorded_sizes)
     window = recording.windows[-1] if recording.windows else session.window
     name = f"{session.info.path}#{session.info.id}" if session.info.id else session.info.path
-    print_line(
-        f"{make_visible(name)}   {format_count(len(recording.calls), 'call')}, {recorded_count:,} with a recorded size"
-    )
+    calls = format_count(len(recording.calls), "call")
+    print_line(f"{make_visible(name)}   {calls}, {recorded_count:,} with a recorded size")
     count, handling = len(session.facts.compactions), "kept" if studies[0].replay.recorded == "keep" else "undone"
     compactions = f"{format_count(count, 'recorded compaction')} {handling}" if count else "no recorded compactions"
     print_line(f"window {window.tokens:,} ({window.source})   {compactions}")
@@ -272,9 +271,8 @@ def _build_regret_row(study: Study) -> tuple[object, ...]:
 
 
 def _print_regrets(study: Study) -> None:
-    rows = [
-        (each.tier, each.message, each.tokens, each.dropped, each.later, each.evidence) for each in study.regret.cases
-    ]
+    get_cells = attrgetter("tier", "message", "tokens", "dropped", "later", "evidence")
+    rows = [get_cells(case) for case in study.regret.cases]
     heads = ("needed by", "message", "tokens", "dropped before", "needed at", "evidence")
     title = f"dropped by {format_replay_label(study.replay)} and needed later"
     print_table(title, heads, rows, MAX_FIRINGS_SHOWN)
@@ -291,15 +289,14 @@ def _print_firings(study: Study) -> None:
     price_heads = ("tokens cleared", "tokens rewritten", "break-even", "calls remaining", "verdict")
     cost_head = f"compared with not firing ({price.rate_table.unit})"
     heads = ("before message", "tokens before", "after", "change", *price_heads, cost_head, "reason")
-    title = (
-        f"firings of {format_replay_label(replay)} (rewritten: tokens written to the cache only because of the firing)"
-    )
+    label = format_replay_label(replay)
+    title = f"firings of {label} (rewritten: tokens written to the cache only because of the firing)"
     print_table(title, heads, rows, MAX_FIRINGS_SHOWN)
     if replay.firings:
         print_line(f"  {format_savings(price)}")
     elif replay.calls:
         print_line()
-        print_line(f"{format_replay_label(replay)} {format_never_fired(replay.nearest_miss)}")
+        print_line(f"{label} {format_never_fired(replay.nearest_miss)}")
     for each in build_advice(price):
         print_line(f"  {each.text}")
 
@@ -311,19 +308,10 @@ def _build_price_cells(cost: FiringPrice, price: ReplayPrice) -> tuple[object, .
 
 
 def _print_backtest(backtest: PolicyBacktest) -> None:
-    rows = [
-        (
-            each.message,
-            each.kind,
-            each.trigger or "",
-            each.recorded,
-            _format_calls_off(each),
-            each.why,
-            each.after_recorded,
-            each.after_predicted,
-        )
-        for each in backtest.results
-    ]
+    rows = []
+    for each in backtest.results:
+        case = each.message, each.kind, each.trigger or "", each.recorded
+        rows.append((*case, _format_calls_off(each), each.why, each.after_recorded, each.after_predicted))
     heads = ("message", "kind", "trigger", "size by the agent", "off by calls", "why", "next request", "predicted")
     print_table(f"back-test: {backtest.policy} against the recorded compactions", heads, rows)
     if former_settings := backtest.former_settings:

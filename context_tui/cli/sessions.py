@@ -185,9 +185,8 @@ def _build_rows(
     for child in overview.children:
         if child.key not in overviews:
             child_overview = SessionOverview(child.agent, cwd=overview.cwd)
-            yield SessionRow(
-                replace(child, place=entry.place), find_title(child.info) or child.about, child_overview, entry
-            )
+            title = find_title(child.info) or child.about
+            yield SessionRow(replace(child, place=entry.place), title, child_overview, entry)
 
 
 def _build_row_report(row: SessionRow) -> dict[str, Any]:
@@ -234,9 +233,8 @@ def _print_rows(rows: Sequence[SessionRow]) -> None:
             )
         )
     heads = ("age", "size", "agent", "project", "model", "context", "full", "compactions", "title", "session")
-    columns = [
-        n for n, head in enumerate(heads) if head in ("age", "title", "session") or any(line[n] for line in lines)
-    ]
+    required = ("age", "title", "session")
+    columns = [n for n, head in enumerate(heads) if head in required or any(line[n] for line in lines)]
     print_table("sessions", [heads[n] for n in columns], [[line[n] for n in columns] for line in lines])
     for row in rows:
         if row.overview.problem:

@@ -314,9 +314,8 @@ class SweepProgress:
         text = f"{self.done:,} of {sessions} done, with {settings} each"
         if self._live:
             remaining_s = (time.monotonic() - self._started) / self.done * (self._total - self.done) if self.done else 0
-            sys.stderr.write(
-                f"\r\x1b[K{text}" + (f", about {remaining_s:,.0f} s remaining" if remaining_s >= 1 else "")
-            )
+            text += f", about {remaining_s:,.0f} s remaining" if remaining_s >= 1 else ""
+            sys.stderr.write(f"\r\x1b[K{text}")
             sys.stderr.flush()
         elif self._total and self.done * 10 // self._total > self._reported_tenths:
             self._reported_tenths = self.done * 10 // self._total
@@ -406,16 +405,13 @@ def print_report(sweep: Sweep) -> None:
     for line in _format_standing(sweep):
         print_line(line)
     if sum(each.best is not None for each in sweep.dominance_by_project.values()) > 1:
-        print_table(
-            f"best in each project: saves most, with no more {sweep.regret_name} than with the current setting",
-            ("project", "setting", "compared with no policy"),
-            [
-                (project, format_setting(sweep, name), _format_saved(sweep, each.points[name].saved))
-                for project, each in sweep.dominance_by_project.items()
-                if (name := each.best) is not None
-            ],
-            MAX_ROWS_SHOWN,
-        )
+        title = f"best in each project: saves most, with no more {sweep.regret_name} than with the current setting"
+        rows = [
+            (project, format_setting(sweep, each.best), _format_saved(sweep, each.points[each.best].saved))
+            for project, each in sweep.dominance_by_project.items()
+            if each.best is not None
+        ]
+        print_table(title, ("project", "setting", "compared with no policy"), rows, MAX_ROWS_SHOWN)
     for line in REPLAY_LIMITS_TEXT:
         print_line(line)
 

@@ -91,11 +91,9 @@ def _clean_block(block: dict[str, Any]) -> dict[str, Any] | None:
         case {"type": "tool_use"}:
             call = {"id": sanitize_id(block.get("id")), "name": sanitize_name(block.get("name"))}
             arguments = block.get("input")
-            return {
-                "type": "tool_use",
-                **call,
-                "input": arguments if isinstance(arguments, dict) else {"input": arguments},
-            }
+            if not isinstance(arguments, dict):
+                arguments = {"input": arguments}
+            return {"type": "tool_use", **call, "input": arguments}
         case {"type": "tool_result"}:
             result = {
                 "tool_use_id": sanitize_id(block.get("tool_use_id")),

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from context_tui.errors import PlanError
 from context_tui.formats.opening import describe_request_source
 from context_tui.lab.fullness import Fullness, compute_fullness
-from context_tui.policies.base import Policy
+from context_tui.policies.base import Belief
 from context_tui.policies.parameter_space import build_params
 from context_tui.policies.registry import POLICIES, find_runtimes
 from context_tui.policies.runtime_state import RuntimeState
@@ -52,10 +52,8 @@ def compute_context_sizes(
     parts = measure_breakdown(context, token_table, checkpoint)
     checkpoint()
     check = None if token_table else check_estimate(session, context)
-    prompt, fullness = (
-        measure_prompt(session, context, token_table),
-        compute_fullness(session, context, parts, token_table),
-    )
+    prompt = measure_prompt(session, context, token_table)
+    fullness = compute_fullness(session, context, parts, token_table)
     return ContextSizes(parts, check, token_table, prompt, lacks_requests, fullness)
 
 
@@ -67,65 +65,38 @@ def format_estimate_error(check: EstimateCheck) -> str:
     return f"{format_percent(abs(check.relative_error))} {side} the {check.recorded:,} recorded"
 
 
-class RuntimeSizeSeries:
-    """The tokens that one runtime assumes in the context before each message, or -1 if unknown or not computed."""
-
-    def __init__(self, length: int) -> None:
-        self.tokens, self._source_index = array("q", [-1]) * length, array("i", [-1]) * length
-        self._sources: list[str] = []
-
-    def append(self, policy: Policy, state: RuntimeState) -> None:
-        """Store the size assumed before the message ``state.at``; a policy that assumes no size stores nothing."""
-        try:
-            size = policy.believed_size(state)
-        except PlanError:
-            return
-        if size is not None:
-            if size.source not in self._sources:
-                self._sources.append(size.source)
-            self._source_index[state.at] = self._sources.index(size.source)
-            self.tokens[state.at] = -1 if size.tokens is None else size.tokens
-
-    def format_size(self, runtime: str, message: int) -> str:
-        """Format the size assumed before *message* and its source; empty if no size was stored for the message."""
-        if self._source_index[message] < 0:
-            return ""
-        amount = f"{self.tokens[message]:,}" if self.tokens[message] >= 0 else "unknown"
-        return f"{runtime} {amount} ({self._sources[self._source_index[message]]})"
-
-
 @dataclass(frozen=True)
 class RuntimeSizes:
-    """The context sizes that each runtime assumes before the messages of a session."""
+    """The context sizes that a session's runtime assumes, by the message that follows, as far as they are known."""
 
     facts: Facts
     length: int
-    by_runtime: dict[str, RuntimeSizeSeries] = field(default_factory=dict)
+    runtime: str
+    by_message: dict[int, Belief] = field(default_factory=dict)
 
     def covers(self, session: Session, message: int) -> bool:
         """Return whether the sizes at a message have been computed. They stay valid when the session grows."""
         return self.facts is session.facts and message < self.length
 
-    def format_sizes(self, message: int) -> str:
-        """Format the size that each runtime assumes before *message*; empty if no size was computed there."""
-        if not 0 <= message < self.length:
+    def format_size(self, message: int) -> str:
+        """Format the size that the runtime assumes before *message*, and its source; empty if there is none."""
+        size = self.by_message.get(message)
+        if size is None:
             return ""
-        sizes = (series.format_size(runtime, message) for runtime, series in self.by_runtime.items())
-        text = ", ".join(filter(None, sizes))
-        return f"context size before this message, by runtime: {text}" if text else ""
+        amount = "unknown" if size.tokens is None else f"{size.tokens:,}"
+        return f"context size before this message, by runtime: {self.runtime} {amount} ({size.source})"
 
 
 def compute_runtime_sizes(session: Session, checkpoint: Checkpoint = lambda: None) -> RuntimeSizes:
     """Compute the sizes that the session's runtime assumed; the result is empty if that runtime is not known."""
-    length = len(session)
-    policies = {name: policy for name, policy in find_runtimes().items() if name == session.info.format}
-    by_runtime = {runtime: RuntimeSizeSeries(length) for runtime in policies}
-    states = iterate_runtime_states(session, frozenset({"before_call"}), checkpoint) if policies else ()
-    for state in states:
-        if state.at < length:
-            for runtime, series in by_runtime.items():
-                series.append(policies[runtime], state)
-    return RuntimeSizes(session.facts, length, by_runtime)
+    sizes = RuntimeSizes(session.facts, len(session), session.info.format)
+    if policy := find_runtimes().get(sizes.runtime):
+        for state in iterate_runtime_states(session, frozenset({"before_call"}), checkpoint):
+            with suppress(PlanError):
+                size = policy.believed_size(state)
+                if size is not None and state.at < sizes.length:
+                    sizes.by_message[state.at] = size
+    return sizes
 
 
 MAX_MEASURED_ROWS = 4
@@ -186,9 +157,8 @@ class AnalysisCache:
     def extend_measured_rows(self, view: View, rows: TimelineRows) -> MeasuredRows | None:
         """Measure a session that has grown by reusing earlier factors; return None if there are none to reuse."""
         facts, _, measure = _get_measure_key(view)
-        earlier = next(
-            (rows for key, rows in reversed(self._measured_rows) if (key[0], key[2]) == (facts, measure)), None
-        )
+        same_facts = (rows for key, rows in reversed(self._measured_rows) if (key[0], key[2]) == (facts, measure))
+        earlier = next(same_facts, None)
         if earlier is None or measure is not TokenMeasure.CALIBRATED or facts.holds_requests:
             return None
         token_table = build_calibrated_table(facts, earlier=earlier.token_table)

@@ -198,15 +198,15 @@ async def test_what_was_found_is_shown(needle: str, shown: str) -> None:
 
 def test_what_the_runtime_believed_is_said_where_a_model_was_called() -> None:
     made = session()
-    assert compute_runtime_sizes(made).format_sizes(1) == "", "other runtimes are not told"
+    assert compute_runtime_sizes(made).format_size(1) == "", "other runtimes are not told"
     made = replace(made, info=replace(made.info, format="defect"))
     runtime_sizes = compute_runtime_sizes(made)
-    assert runtime_sizes.format_sizes(0) == runtime_sizes.format_sizes(2) == runtime_sizes.format_sizes(len(made)) == ""
-    assert runtime_sizes.format_sizes(1).endswith(" (an estimate, as nothing was recorded before it)")
-    believed = runtime_sizes.by_runtime["defect"].tokens[3]
+    assert runtime_sizes.format_size(0) == runtime_sizes.format_size(2) == runtime_sizes.format_size(len(made)) == ""
+    assert runtime_sizes.format_size(1).endswith(" (an estimate, as nothing was recorded before it)")
+    believed = runtime_sizes.by_message[3].tokens or 0
     added = believed - made.facts.requests[0].context
     assert 0 < added < 2_000
-    assert runtime_sizes.format_sizes(3) == (
+    assert runtime_sizes.format_size(3) == (
         f"context size before this message, by runtime: defect {believed:,} (last recorded + estimate)"
     )
     assert not runtime_sizes.covers(session(), 3)

@@ -271,9 +271,8 @@ class History:
         for plan in reversed(plans):
             for row in rows.keys() & find_changed_rows(plan):
                 amounts[row] = count_block_amount(facts, row, plan.context.replacements.get(row))
-            loss = sum_amounts(
-                subtract_amounts(amounts[row], count_block_amount(facts, row, rows[row])) for row in amounts
-            )
+            losses = (subtract_amounts(now, count_block_amount(facts, row, rows[row])) for row, now in amounts.items())
+            loss = sum_amounts(losses)
             shifts.append(subtract_amounts(recorded_loss, loss))
         return shifts[::-1]
 
@@ -344,9 +343,8 @@ class History:
         inserted = [message for message in order if message not in earlier_messages]
         changed = add_amounts(recording.compute_amount(inserted, {}), self.excess)
         self.excess = subtract_amounts(changed, recording.compute_amount(removed, self.replaced))
-        first_changed = next(
-            (at for at, (a, b) in enumerate(zip(order, self.order, strict=False)) if a != b), len(order)
-        )
+        pairs = enumerate(zip(order, self.order, strict=False))
+        first_changed = next((at for at, (a, b) in pairs if a != b), len(order))
         self._mark_removed(self.removed_by_policy, self._iter_rows(removed), self.end_message)
         self._dropped |= removed
         self.order = array("i", order)
@@ -410,9 +408,8 @@ class History:
         kind, result = self.recording.facts.kind, int(Kind.TOOL_RESULT)
         self.results = sum(kind[row] == result for row in self._iter_rows(self.order))
         self._reordered_length, self._position_cache = len(self.order), ({}, 0)
-        self._non_appended = subtract_amounts(
-            self._sum_span(0, len(self.order)), self._appended.amounts[self.end_message]
-        )
+        everything = self._sum_span(0, len(self.order))
+        self._non_appended = subtract_amounts(everything, self._appended.amounts[self.end_message])
         self._clear_context_memo()
         self._context_index = None
 
@@ -420,9 +417,8 @@ class History:
         facts, owner = self.recording.facts, self.recording.facts.block_message
         messages = set(self.order)
         tokens = sum(count_message_tokens(facts, message) for message in self.order)
-        return tokens + sum(
-            body.tokens - bytes4(facts, row) for row, body in self.replaced.items() if owner[row] in messages
-        )
+        bodies = [(row, body) for row, body in self.replaced.items() if owner[row] in messages]
+        return tokens + sum(body.tokens - bytes4(facts, row) for row, body in bodies)
 
     def _mark_changed(self, position: int) -> None:
         self.generation += 1

@@ -176,9 +176,8 @@ class Recording:
                 without_thinking = convert_to_tokens(drop_thinking(amount), self.get_weights(call.request))
                 thinking = convert_to_tokens(amount, self.get_weights(call.request)) - without_thinking
                 model = models[call.request]
-                calls.setdefault(self.facts.models[model] if model >= 0 else "", []).append(
-                    (size, without_thinking, thinking)
-                )
+                name = self.facts.models[model] if model >= 0 else ""
+                calls.setdefault(name, []).append((size, without_thinking, thinking))
         scales = {model: fit_scale(sizes) for model, sizes in calls.items()}
         return {model: scale for model, scale in scales.items() if scale != (1.0, 1.0)}
 

@@ -315,20 +315,8 @@ class Walk:
         if plan.needs_summary:
             summarised = self.recording.compute_amount(plan.summarised_message_numbers, plan.context.replacements)
         first_changed = history.apply_plan(plan, self.summary_tokens)
-        self.pending_firings.append(
-            _PendingFiring(
-                step,
-                plan,
-                trigger,
-                decided,
-                message,
-                excess_before,
-                history.excess,
-                *history.split_amount(first_changed),
-                summarised,
-                believed,
-            )
-        )
+        sizes = excess_before, history.excess, *history.split_amount(first_changed), summarised, believed
+        self.pending_firings.append(_PendingFiring(step, plan, trigger, decided, message, *sizes))
 
     # Calls
 
@@ -392,24 +380,12 @@ class Walk:
             summarizer_output = convert_to_tokens(build_amount(TEXT, self.summary_tokens), weights)
         cleared, truncated = count_actions(plan.changes)
         unchanged_prefix = self._compute_prefix_before(after, change.amount_before, change.amount_after, weights)
-        self.firings.append(
-            Firing(
-                self.call,
-                change.message,
-                change.decided,
-                change.step.policy.name,
-                plan,
-                self._compute_size(change.before, recorded_amount, weights),
-                after,
-                CacheCut(unchanged_prefix, summarizer_input, summarizer_output),
-                cleared,
-                truncated,
-                plan.messages_dropped - summarised,
-                summarised,
-                change.believed,
-                change.trigger.reason,
-            )
-        )
+        before = self._compute_size(change.before, recorded_amount, weights)
+        cache_cut = CacheCut(unchanged_prefix, summarizer_input, summarizer_output)
+        decision = change.message, change.decided, change.step.policy.name, plan
+        counts = cleared, truncated, plan.messages_dropped - summarised, summarised
+        reasons = change.believed, change.trigger.reason
+        self.firings.append(Firing(self.call, *decision, before, after, cache_cut, *counts, *reasons))
 
 
 class Baseline(NamedTuple):

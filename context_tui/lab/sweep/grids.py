@@ -168,9 +168,8 @@ def _build_ladder(parameter: Parameter, center: Number, count: int) -> tuple[lis
 def _list_shares(center: float) -> list[Number]:
     if center <= 2 * SHARE_STEP:
         return [round(center * factor, 4) for factor in (0.25, 0.5, 1, 2, 3, 4, 6)]
-    return [
-        round(center + step * SHARE_STEP, 4) for step in range(-9, 10) if center + step * SHARE_STEP > SHARE_STEP / 2
-    ]
+    shares = (center + step * SHARE_STEP for step in range(-9, 10))
+    return [round(share, 4) for share in shares if share > SHARE_STEP / 2]
 
 
 def _list_round_values(scale: Scale, center: Number, count: int) -> list[Number]:

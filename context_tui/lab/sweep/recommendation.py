@@ -221,29 +221,21 @@ def build_recommendation_report(recommendation: Recommendation, native: Sequence
     """Build the JSON form of a recommendation; ``recommendation`` is None unless the verdict recommends the setting."""
     best, is_recommended = recommendation.setting, recommendation.verdict == "recommended"
     session, share = recommendation.largest
-    sentences = format_recommendation(recommendation)
+    why, policy = " ".join(format_recommendation(recommendation)), best.policy.name
+    setting = {"policy": policy, "params": best.param_values, "native": list(native), "why": why}
     return {
-        "policy": best.policy.name,
+        "policy": policy,
         "verdict": recommendation.verdict,
-        "recommendation": {
-            "policy": best.policy.name,
-            "params": best.param_values,
-            "native": list(native),
-            "why": " ".join(sentences),
-        }
-        if is_recommended
-        else None,
+        "recommendation": setting if is_recommended else None,
         "best": best.name,
         "current": recommendation.current.name,
-        "why": " ".join(sentences),
+        "why": why,
         "saved": recommendation.saved,
         "refetch": recommendation.refetch,
         "unit": recommendation.unit,
         "ranges": {key: list(bounds) for key, bounds in recommendation.ranges.items()},
         "evidence": {
-            "sessions": recommendation.totals.sessions,
-            "fired_in": recommendation.totals.fired_in,
-            "firings": recommendation.totals.firings,
+            **{name: getattr(recommendation.totals, name) for name in ("sessions", "fired_in", "firings")},
             "share_of_largest": share if session else None,
             "largest_session": session or None,
             "interval": list(recommendation.interval),

@@ -269,9 +269,8 @@ def _sum_drops(all_drops: Sequence[SettingDrops]) -> SettingDrops:
     for drops in all_drops:
         tiers.update(drops.by_tier or {})
     used_later = sum(drops.used_later or 0 for drops in all_drops)
-    return SettingDrops(
-        dropped, tokens, used_later, sum(drops.tokens_used_later or 0 for drops in all_drops), dict(tiers)
-    )
+    tokens_used_later = sum(drops.tokens_used_later or 0 for drops in all_drops)
+    return SettingDrops(dropped, tokens, used_later, tokens_used_later, dict(tiers))
 
 
 def build_sweep_report(sweep: Sweep) -> dict[str, Any]:

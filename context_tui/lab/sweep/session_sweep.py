@@ -186,27 +186,17 @@ class SessionSweep:
         cost: SettingCost | None = None,
     ) -> SweepRow:
         """Build the row of a setting from the measured firings, totals, drops and cost."""
-        return SweepRow(
-            self.name,
-            self.project,
-            setting.name,
-            setting.policy.name,
-            self._get_params(setting).model_dump(mode="json"),
-            len(self.recording.calls),
-            firings,
-            *totals,
-            totals.sent + totals.saved,
-            drops,
-            cost,
-        )
+        names = self.name, self.project, setting.name, setting.policy.name
+        params = self._get_params(setting).model_dump(mode="json")
+        calls, without = len(self.recording.calls), totals.sent + totals.saved
+        return SweepRow(*names, params, calls, firings, *totals, without, drops, cost)
 
     def _measure_drops(self, replay: Replay) -> SettingDrops:
         if not self.options.quick:
             regret = compute_regret(replay, self.lab.uses)
             tiers = {str(tier): count for tier, count in regret.by_tier.items()}
-            return SettingDrops(
-                regret.dropped, regret.tokens_dropped, regret.used_later, regret.tokens_used_later, tiers
-            )
+            counts = regret.dropped, regret.tokens_dropped, regret.used_later, regret.tokens_used_later
+            return SettingDrops(*counts, tiers)
         facts = self.lab.session.facts
         return SettingDrops(len(replay.removed_by_policy), sum(bytes4(facts, row) for row in replay.removed_by_policy))
 

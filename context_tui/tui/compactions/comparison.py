@@ -138,9 +138,8 @@ def format_title(comparison: CompactionComparison) -> str:
 def format_header(comparison: CompactionComparison, width: int) -> list[Run]:
     """Format the line at the top of the screen."""
     count = f"{comparison.number + 1} of {comparison.count}"
-    return justify_runs(
-        [(2, ("Before and after", BOLD)), (1, (format_title(comparison), PRIMARY))], [(count, BOLD)], width
-    )
+    left: list[tuple[int, Run]] = [(2, ("Before and after", BOLD)), (1, (format_title(comparison), PRIMARY))]
+    return justify_runs(left, [(count, BOLD)], width)
 
 
 def format_summary(comparison: CompactionComparison, width: int) -> list[list[Run]]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from rich.highlighter import Highlighter
 from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
@@ -32,7 +31,7 @@ from context_tui.text.files import find_leftovers, remove_leftover
 from context_tui.text.numbers import format_count
 from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.threads import WorkErrorHandler, run_in_thread
-from context_tui.tui.widgets.bindings import KeyFooter
+from context_tui.tui.widgets.bindings import KeyFooter, read_bindings
 from context_tui.tui.widgets.dialogs import Answer, ChoicePrompt
 from context_tui.tui.widgets.styled_text import build_choice_strip
 
@@ -46,23 +45,7 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
 
     CSS_PATH = "export.tcss"
     VERTICAL_BREAKPOINTS = [(0, "-low"), (26, "-high")]
-    BINDINGS: ClassVar[list[BindingType]] = [
-        # With priority over the keys of the path, so that the footer shows them.
-        Binding("down", "format(1)", "format", True, "↑↓", True, id="export-next", tooltip="Next format"),
-        Binding("up", "format(-1)", "format", False, None, True, id="export-previous", tooltip="Previous format"),
-        Binding("enter", "write", "write", priority=True, id="export-write", tooltip="Write the file"),
-        Binding("enter", "close", "close", priority=True, id="export-done", tooltip="Close"),
-        Binding("y", "copy", "copy command", id="export-copy", tooltip="Copy the resume command"),
-        Binding(
-            "ctrl+r",
-            "remove_leftovers",
-            "remove leftovers",
-            priority=True,
-            id="export-leftovers",
-            tooltip="Remove the folders of killed runs, each with a copy of a session",
-        ),
-        Binding("escape", "close", "cancel", id="export-close", tooltip="Close"),
-    ]
+    BINDINGS = read_bindings("export")
 
     def __init__(self, session: Session, *, path: Path | None = None) -> None:
         super().__init__()

@@ -23,19 +23,15 @@ MAX_WRAP_LOSS = 12
 
 def format_key_hint(*, demo: bool, settings: str = "", width: int = 200) -> str:
     """Format a hint of the first keys to press, or of restored *settings*, in the longest form that fits *width*."""
-    forms = [
-        "Z turns with their tokens, b details, P policy, ←→ its value, > what it changes, a applies it, ? all keys"
-    ]
+    keys = "Z turns with their tokens, b details, P policy, ←→ its value, > what it changes, a applies it, ? all keys"
+    forms = [keys]
     if settings:
         forms = [
             f"Settings as you left them: {settings}   backspace resets one, Z turns with tokens, ? all keys",
             "Settings as you left them   backspace resets, Z turns with tokens, ? all keys",
         ]
     elif demo:
-        forms = [
-            f"Sample session: {forms[0]}",
-            "Sample session: Z turns with tokens, P policy, ←→ value, l replay, ? keys",
-        ]
+        forms = [f"Sample session: {keys}", "Sample session: Z turns with tokens, P policy, ←→ value, l replay, ? keys"]
     shortest = "Z turns with tokens, b details, P policy, ←→ value, a apply, ? all keys"
     return choose_form((*forms, shortest, "Z turns with tokens, P policy, a apply, ? keys"), width)
 

@@ -250,7 +250,7 @@ class InspectorPanes:
         """Format the sizes that the runtimes assumed before a message; empty until they are computed."""
         session, sizes = self._controller.view.session, self._controller.analysis.runtime_sizes
         if sizes is not None and sizes.covers(session, location.message):
-            return sizes.format_sizes(location.message)
+            return sizes.format_size(location.message)
         if not self._controller.is_reading:
             self._jobs.compute_runtime_sizes(session, self.draw_detail)
         return ""

@@ -150,9 +150,8 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         total = f" · {counts} {noun}{order}" if listing.items or not self.is_finding else ""
         self._update_label("heading", self._heading + total)
         self._update_label("heads", format_heads(rows.columns))
-        empty = self._update_label(
-            "empty", NO_MATCH_TEXT if listing.items else FINDING_TEXT if self.is_finding else EMPTY_TEXT
-        )
+        reason = NO_MATCH_TEXT if listing.items else FINDING_TEXT if self.is_finding else EMPTY_TEXT
+        empty = self._update_label("empty", reason)
         empty.display = not listing.lines
         # An empty list takes no room; it stays displayed, because it has the focus.
         rows.set_class(not listing.lines, "-empty")

@@ -431,9 +431,8 @@ def _style_diff_lines(parts: Iterable[TextPart], continues: bool) -> Iterator[Te
             if style not in ("added", "removed"):
                 part = part._replace(style=style)
             elif mark:
-                part = TextPart(
-                    part.text[1:], style, (), mark, "┊", f"mark-{style}", part.continues, mark_is_content=True
-                )
+                text, mark_style = part.text[1:], f"mark-{style}"
+                part = TextPart(text, style, (), mark, "┊", mark_style, part.continues, mark_is_content=True)
             else:
                 part = TextPart(part.text, style, (), "┊", "┊", f"mark-{style}", part.continues)
         yield part

@@ -66,9 +66,8 @@ def _find_preview_argument(arguments: Any, cwd: str) -> str:
             if key in _COMMAND_KEYS:
                 return _shorten_command(value[: PREVIEW_CHARS * 4], cwd)
             return _shorten_path(value, cwd) if key in _PATH_KEYS else value[: PREVIEW_CHARS * 4]
-    return next(
-        (str(value)[:PREVIEW_CHARS] for value in arguments.values() if isinstance(value, str | int) and value), ""
-    )
+    values = (value for value in arguments.values() if isinstance(value, str | int) and value)
+    return str(next(values, ""))[:PREVIEW_CHARS]
 
 
 def _shorten_command(command: str, cwd: str) -> str:

@@ -188,9 +188,8 @@ def lay_out_part(part: TextPart, number: int, width: int) -> Iterator[LayoutLine
     for start, stop, indent in find_wrapped_lines(part.text, width - room):
         spans = tuple(_clip_spans(part.spans, start, stop)) if part.spans else ()
         text = part.text[start:stop]
-        yield LayoutLine(
-            number, start, stop, lead + " " * indent, text, part.style, spans, part.mark_style, None, is_content
-        )
+        mark = lead + " " * indent
+        yield LayoutLine(number, start, stop, mark, text, part.style, spans, part.mark_style, None, is_content)
         lead, is_content = continuation, False
 
 

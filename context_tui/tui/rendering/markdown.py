@@ -133,9 +133,8 @@ class _SectionRenderer:
         mark = "".join(container.next_mark() for container in self._containers) + extra_mark
         continuation = "".join(container.continuation_mark for container in self._containers) + extra_mark
         is_listed = bool(mark.strip(" │"))
-        yield TextPart(
-            text, style, spans, mark, continuation, "bullet" if is_listed else "muted", mark_is_content=is_listed
-        )
+        mark_style = "bullet" if is_listed else "muted"
+        yield TextPart(text, style, spans, mark, continuation, mark_style, mark_is_content=is_listed)
 
     def _render_leaf(self, token: Token) -> Iterator[TextPart]:
         if token.type == "hr":

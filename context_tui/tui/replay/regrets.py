@@ -139,18 +139,15 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         selection = self.case_selection
         if selection is None:
             status = self.comparison.selected_lane.error or "Searching for later uses…"
-            return [
-                [("Needed later", f"{BOLD} {PRIMARY}"), (f"  {label}", BOLD)],
-                [(shorten_at_word(status, width), MUTED)],
-            ]
+            head = [("Needed later", f"{BOLD} {PRIMARY}"), (f"  {label}", BOLD)]
+            return [head, [(shorten_at_word(status, width), MUTED)]]
         if self.call is None:
             scope = "all firings"
         else:
             scope = f"dropped before #{selection.study.replay.calls[self.call].message:,}"
         count = f"case {self.case_index + 1:,} of {len(selection):,}, " if selection else ""
-        title = justify_runs(
-            [(9, ("Needed later", f"{BOLD} {PRIMARY}")), (8, (label, BOLD))], [(count + scope, MUTED)], width
-        )
+        parts = [(9, ("Needed later", f"{BOLD} {PRIMARY}")), (8, (label, BOLD))]
+        title = justify_runs(parts, [(count + scope, MUTED)], width)
         call = selection.get_firing(self.case_index)[1].call if selection else self.comparison.call
         bound = regret_cases.format_regret_bound(selection, call, width)
         return [title, regret_cases.format_summary(selection, width), bound]

@@ -396,9 +396,8 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
             drag, handle = self._dragged_threshold
             value = drag.compute_value(handle, event.tokens)
             rows = self.query_one(SettingRows)
-            rows.choose_row(
-                next((n for n, each in enumerate(rows.parameters) if each.name == handle.control.name), rows.row)
-            )
+            name = handle.control.name
+            rows.choose_row(next((n for n, each in enumerate(rows.parameters) if each.name == name), rows.row))
             if value != rows.values[handle.control.name]:
                 self._set_param(handle.control.name, value)
 
@@ -528,9 +527,8 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     def _dismiss_to_inspector(self, point: int | None) -> None:
         comparison = self.comparison
-        self.dismiss(
-            partial(self.controller.adopt_settings, comparison.selected_lane.policy, comparison.policy_params, point)
-        )
+        policy, params = comparison.selected_lane.policy, comparison.policy_params
+        self.dismiss(partial(self.controller.adopt_settings, policy, params, point))
 
 
 def _list_replayable_policies() -> dict[str, Any]:

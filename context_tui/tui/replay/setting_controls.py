@@ -38,37 +38,20 @@ def build_common_controls(
     max_delay = max(USUAL_DELAY_CALLS, settings.delay)
     max_summary = max(USUAL_SUMMARY_TOKENS, derived or 0, settings.summary_tokens or 0)
     recorded = Parameter(_RECORDED, "switch", "keep recorded compactions, or undo them", "", True)
+    delay_about = "calls made while a summary is written in the background"
+    delay_range, default_delay = (0, MAX_DELAY_CALLS), _DEFAULT_SETTINGS.delay
+    delays = build_scale(*delay_range, default_delay, max_delay, "calls")
+    size_about = "summary size (bytes/4); not set: the median of the recorded summaries, else 2,000"
+    size_range = 1, MAX_SUMMARY_TOKENS
+    sizes = build_scale(*size_range, derived, max_summary, "tokens")
+    shares_about = "the summarizer's prompt shares its prefix with the calls and reads it from the prompt cache"
     return [
         *([recorded] if has_compactions else []),
+        Parameter(_DELAY, "number", delay_about, "calls", default_delay, *delay_range, scale=delays),
         Parameter(
-            _DELAY,
-            "number",
-            "calls made while a summary is written in the background",
-            "calls",
-            _DEFAULT_SETTINGS.delay,
-            0,
-            MAX_DELAY_CALLS,
-            scale=build_scale(0, MAX_DELAY_CALLS, _DEFAULT_SETTINGS.delay, max_delay, "calls"),
+            _SUMMARY_TOKENS, "number", size_about, "tokens", None, *size_range, True, scale=sizes, implied_value=derived
         ),
-        Parameter(
-            _SUMMARY_TOKENS,
-            "number",
-            "summary size (bytes/4); not set: the median of the recorded summaries, else 2,000",
-            "tokens",
-            None,
-            1,
-            MAX_SUMMARY_TOKENS,
-            optional=True,
-            scale=build_scale(1, MAX_SUMMARY_TOKENS, derived, max_summary, "tokens"),
-            implied_value=derived,
-        ),
-        Parameter(
-            _SHARES_PREFIX,
-            "switch",
-            "the summarizer's prompt shares its prefix with the calls and reads it from the prompt cache",
-            "",
-            False,
-        ),
+        Parameter(_SHARES_PREFIX, "switch", shares_about, "", False),
         Parameter(_CACHE_ANYWHERE, "switch", "a changed prompt is read from the cache up to the change", "", False),
     ]
 

@@ -61,10 +61,8 @@ def format_header(board: SweepBoard, width: int) -> list[Run]:
     ]
     order = f"{'largest' if board.is_largest_first else 'smallest'} {board.order} first"
     order = order if board.order != GRID_ORDER else "as given, reversed" if board.is_reversed else "as given"
-    right: list[Run] = [
-        (f"{SAVING_UNIT_NAMES[board.saving_unit]}   " if width >= WIDE_CELLS else "", BOLD),
-        (order, MUTED),
-    ]
+    unit = f"{SAVING_UNIT_NAMES[board.saving_unit]}   " if width >= WIDE_CELLS else ""
+    right: list[Run] = [(unit, BOLD), (order, MUTED)]
     if board.only_best:
         right.insert(0, ("Pareto front only   ", WARN))
     return justify_runs([part for part in parts if part[1][0]], right, width)

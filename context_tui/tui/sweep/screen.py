@@ -452,9 +452,8 @@ def build_comparison_screen(
     def format_command(board: SweepBoard) -> str:
         parts = parse_grid(board.grid_text, board.current_setting.policy)
         grids = [(part.policy.name, part.value_texts) for part in parts]
-        return format_sweep_command(
-            comparison.session, grids, board.current_setting, comparison.settings, board.saving_unit
-        )
+        setting, unit = board.current_setting, board.saving_unit
+        return format_sweep_command(comparison.session, grids, setting, comparison.settings, unit)
 
     adopt = adopt or partial(_adopt_in_comparison, comparison)
     return SweepScreen(board, format_command=format_command, adopt=adopt)

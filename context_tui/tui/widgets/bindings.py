@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
@@ -18,15 +19,22 @@ MAX_POLICY_DIGIT = 9
 
 
 def build_binding(
-    keys: str, action: str, description: str, name: str, tooltip: str, display: str | None = None
+    keys: str,
+    action: str,
+    description: str,
+    name: str,
+    tooltip: str,
+    display: str | Literal[False] = False,
+    priority: bool = False,
 ) -> Binding:
     """Build a key binding with *name* as the id under which a configuration file can change it.
 
     Args:
         keys: keys, separated by commas; characters such as ``?`` stand for themselves.
-        display: keys as the footer shows them, empty for their usual names; None if it does not show them.
+        display: keys as the footer shows them, empty for their usual names; False if it does not show them.
+        priority: whether the keys come before those of the focused widget.
     """
-    return Binding(keys, action, description, display is not None, display or None, tooltip=tooltip, id=name)
+    return Binding(keys, action, description, display is not False, display or None, priority, tooltip, name)
 
 
 def read_bindings(name: str) -> list[BindingType]:

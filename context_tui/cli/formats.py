@@ -28,14 +28,11 @@ def run(arguments: Sequence[str]) -> int:
         broken = [build_plugin_report(each) for each in FORMATS.broken]
         write_json({"schema": "context-tui.formats/1", "formats": rows, "broken": broken})
     else:
-        print_table(
-            "formats",
-            ("format", "can be written", "checked with version", "description"),
-            [
-                (f.name, "yes" if f.writable else "no", f.checked_with, f"{f.about}{_format_unseen(f.from_source)}")
-                for f in formats
-            ],
-        )
+        lines = [
+            (f.name, "yes" if f.writable else "no", f.checked_with, f"{f.about}{_format_unseen(f.from_source)}")
+            for f in formats
+        ]
+        print_table("formats", ("format", "can be written", "checked with version", "description"), lines)
     return ExitCode.DONE
 
 

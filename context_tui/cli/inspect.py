@@ -86,10 +86,8 @@ def _follow_session(options: argparse.Namespace) -> int:
             write_json(report, indent=None)
         else:
             keys, known_keys = _find_compaction_keys(session), keys
-            print_line(
-                format_status_line(session, options.at)
-                + (_format_newest_compaction(session, known_keys) if keys > known_keys else "")
-            )
+            news = _format_newest_compaction(session, known_keys) if keys > known_keys else ""
+            print_line(format_status_line(session, options.at) + news)
         sys.stdout.flush()
     return ExitCode.DONE
 

@@ -125,12 +125,6 @@ def _parse_rates(entry: dict[str, Any]) -> Rates:
     if "long" not in entry:
         return rates
     prompt, reply = entry["long"]["input"], entry["long"]["output"]
-    long = replace(
-        rates,
-        input=rates.input * prompt,
-        read=rates.read * prompt,
-        write_5m=rates.write_5m * prompt,
-        write_1h=rates.write_1h * prompt,
-        output=rates.output * reply,
-    )
+    prompt_prices = {name: price * prompt for name, price in prices.items() if name != "output"}
+    long = replace(rates, **prompt_prices, output=rates.output * reply)
     return replace(rates, above=entry["above"], long=long)

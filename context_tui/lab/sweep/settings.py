@@ -53,10 +53,9 @@ def parse_grid_values(policy: Policy, texts: Sequence[str]) -> dict[str, list[An
     list_names = {parameter.name for parameter in list_parameters(policy) if parameter.kind == "list"}
     lists = {name: text for name, text in top_level.items() if name in list_names}
     parameters = {parameter.name: parameter for parameter in list_parameters(policy, build_params(policy, lists))}
+    several = {name for name, each in parameters.items() if each.kind in ("number", "switch")}
     return {
-        name: parse_values(parameters[name], text)
-        if name in parameters and parameters[name].kind in ("number", "switch")
-        else [text]
+        name: parse_values(parameters[name], text) if name in several else [text]
         for name, text in texts_by_name.items()
     }
 

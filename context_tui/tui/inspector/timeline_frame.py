@@ -29,13 +29,9 @@ from context_tui.tui.terminal.themes import MUTED
 from context_tui.tui.timeline.marks import VERDICT_GLYPHS, VERDICT_LABELS
 
 DEFAULT_UNIT = format_token_column(None)
+MAP_NAMES = ("map: all rows, a bar for their tokens, shaded where you are", "map: all rows", "map")
 SIGN_LABELS = {
-    "map": (
-        HORIZONTAL_BLOCKS[4],
-        "map: all rows, a bar for their tokens, shaded where you are",
-        "map: all rows",
-        "map",
-    ),
+    "map": (HORIZONTAL_BLOCKS[4], *MAP_NAMES),
     "open": (OPEN_GLYPH, "turn, z folds it", "z folds"),
     "folded": (FOLDED_GLYPH, "folded turn, z opens it", "z opens"),
     "bar": (BAR_GLYPH, DEFAULT_UNIT),

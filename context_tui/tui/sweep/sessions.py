@@ -66,13 +66,11 @@ def format_session_lines(
 def _measure_columns(
     columns: Sequence[SweepColumn], session_rows: Sequence[tuple[SweepRow, Totals]], full: bool
 ) -> list[int]:
-    return [
-        2
-        + max(
-            len(column.head) + 1, *(len(column.format_value(column.get_value(each), full)) for _, each in session_rows)
-        )
-        for column in columns
-    ]
+    def measure(column: SweepColumn) -> int:
+        texts = (column.format_value(column.get_value(totals), full) for _, totals in session_rows)
+        return 2 + max(len(column.head) + 1, *map(len, texts))
+
+    return list(map(measure, columns))
 
 
 class SessionsScreen(Screen[None]):

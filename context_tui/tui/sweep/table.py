@@ -49,21 +49,16 @@ def list_columns(board: SweepBoard) -> list[SweepColumn]:
     sweep = board.sweep
     has_overflows = any(each.overflows for each in board.totals.values())
     by_money = board.saving_unit == "money"
-    cost = SweepColumn(
-        "cost",
-        "cost",
-        8 if by_money else 5,
-        lambda each: each.extra_cost,
-        lambda value, full: format_saving(-value, sweep.cost_unit, digits=sweep.cost_digits, brief=not full),
-    )
+
+    def format_cost(value: float, full: bool) -> str:
+        return format_saving(-value, sweep.cost_unit, digits=sweep.cost_digits, brief=not full)
+
+    def format_saved(value: float, full: bool) -> str:
+        return format_saving(value, "tokens", brief=not full)
+
+    cost = SweepColumn("cost", "cost", 8 if by_money else 5, lambda each: each.extra_cost, format_cost)
     return [
-        SweepColumn(
-            "tokens",
-            "saved",
-            7 if by_money else 9,
-            lambda each: each.saved,
-            lambda value, full: format_saving(value, "tokens", brief=not full),
-        ),
+        SweepColumn("tokens", "saved", 7 if by_money else 9, lambda each: each.saved, format_saved),
         SweepColumn("share", "", 6, lambda each: each.saved / each.without if each.without else 0, _format_share),
         SweepColumn(sweep.regret_name, "needed later", 9, lambda each: each.regret_tokens, format_amount),
         *([cost] if sweep.has_prices else []),

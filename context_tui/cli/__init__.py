@@ -21,6 +21,7 @@ COMMANDS = {
     "apply": "apply a policy and write the result to a new file",
     "replay": "replay a session under one or more policies",
     "sweep": "replay many settings over many sessions and find the Pareto front",
+    "cache": "find why tokens in the prompt cache were paid again, and what it cost",
     "tune": "recommend settings for the policy of the agent that recorded the sessions",
     "report": "write a page about sessions for other people, as HTML or Markdown",
     "compare": "compare which facts survive in the summaries of several summarizers",

@@ -21,6 +21,8 @@ from context_tui.compaction.recorded_compactions import (
 from context_tui.errors import ExitCode
 from context_tui.formats.opening import choose_session
 from context_tui.lab.fullness import PART_NAMES, compute_fullness
+from context_tui.lab.price.break_report import build_break_report
+from context_tui.lab.price.breaks import find_cache_breaks
 from context_tui.lab.regret.cases import ReusedBlock, find_reused_blocks
 from context_tui.lab.regret.index import UseIndex, build_use_index
 from context_tui.library.follow import follow_session
@@ -152,6 +154,7 @@ def build_report(
     in_context = index_context(context).total + estimate_prompt(facts, context.at)
     if sizes:
         in_context = sizes.prefix_sums_in(context)[-1] + sum(sizes.prompt_at(context))
+    cache_history = find_cache_breaks(session)
     report: dict[str, Any] = {
         "schema": "context-tui.inspect/1",
         "session": {
@@ -182,6 +185,8 @@ def build_report(
             if not each.message or each.message < context.at
         ],
         "drops": _build_drop_reports(session, context.at, recorded_compactions, uses),
+        "cache_breaks": [build_break_report(each) for each in cache_history.breaks if each.message < context.at],
+        "cache_cost_unit": cache_history.rate_table.unit,
         "window": {
             "indices": list(context.order),
             "estimated_tokens": in_context,

@@ -18,6 +18,7 @@ from context_tui.cli.options import (
 )
 from context_tui.cli.output import build_session_name, pick_fields, print_line, print_notice, print_table, write_json
 from context_tui.errors import ExitCode
+from context_tui.lab.price.break_report import build_break_report
 from context_tui.lab.price.pricing import FiringPrice, ReplayPrice
 from context_tui.lab.price.report import (
     VERDICT_TEXTS,
@@ -115,6 +116,8 @@ def build_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
             if backtest.threshold is not None
         ],
         "price_model": asdict(lab.price_model),
+        "cache_breaks": [build_break_report(each) for each in lab.cache_history.breaks],
+        "cache_cost_unit": lab.cache_history.rate_table.unit,
         "policies": [build_policy_report(result) for result in studies],
     }
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import NamedTuple
 
+from context_tui.lab.price.breaks import CacheHistory, find_cache_breaks
 from context_tui.lab.price.cache import CacheReuse
 from context_tui.lab.price.cache_requests import PriceModel, build_price_model, reconstruct_recorded_calls
 from context_tui.lab.price.cache_requests import RecordedCalls as RecordedCalls
@@ -90,6 +91,11 @@ class Lab:
     def recorded_calls(self) -> RecordedCalls:
         """The recorded calls as the prompt cache saw them."""
         return reconstruct_recorded_calls(self.session)
+
+    @cached_property
+    def cache_history(self) -> CacheHistory:
+        """The session's use of the prompt cache, with its cache breaks."""
+        return find_cache_breaks(self.session, recorded=self.recorded_calls)
 
     @cached_property
     def price_model(self) -> PriceModel:

@@ -235,6 +235,7 @@ class PeakSearch:
 class Branch:
     """A branch that a rewind abandoned: its id (which follows ``PATH#``), and its numbers of messages and requests.
 
+    ``message`` is the first message of the session that follows the branch in the file.
     A log of requests also has branches where a summary was requested: the request itself, or the newest messages that
     it left out.
     """
@@ -243,6 +244,7 @@ class Branch:
     messages: int
     requests: int
     is_at_summary: bool = False
+    message: int = 0
 
 
 class Facts:

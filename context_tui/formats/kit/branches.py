@@ -83,9 +83,15 @@ class BranchFacts:
         if self._selection is None:
             return self._all_facts
         self._count_requests()
-        facts = self._selection.facts
+        selection, facts = self._selection, self._selection.facts
         facts.branches = [
-            Branch(f"{BRANCH_PREFIX}{number}", len(branch), requests, self._is_at_summary(branch))
+            Branch(
+                f"{BRANCH_PREFIX}{number}",
+                len(branch),
+                requests,
+                self._is_at_summary(branch),
+                selection.number_of(min(branch)),
+            )
             for number, (branch, requests) in enumerate(zip(self._abandoned, self._branch_requests, strict=True), 1)
         ]
         return facts

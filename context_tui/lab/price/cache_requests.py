@@ -21,6 +21,9 @@ from context_tui.session.values import Kind, MessageFlag
 NOTHING_CHANGED = 1 << 60
 """Unchanged prefix of a call that only appends to the previous one."""
 SYSTEM_CHANGED = "the system prompt changed"
+EXPIRED = "its time had passed"
+THINKING_DROPPED = "thinking of the turn before was dropped"
+THINKING_ON, THINKING_OFF = "thinking was switched on", "thinking was switched off"
 PROVIDER_MISS_REASONS = {
     "system_changed": SYSTEM_CHANGED,
     "tools_changed": "the tools changed",
@@ -37,16 +40,21 @@ MIN_TAIL_CHANGE = 3
 class CacheRead:
     """A recorded call's predicted cache usage, to compare with the ``recorded`` number of tokens read.
 
-    ``cached_before`` is the number of tokens that the previous call left in the cache. ``miss_reason`` says why they
-    were lost, and ``provider_reason`` is the provider's own text; each is None if unknown.
+    ``cached_before`` is the number of tokens that the previous call left in the cache. ``inferred_reason`` says why
+    they were lost, and ``provider_reason`` is the provider's own text; each is None if unknown.
     """
 
     message: int
     predicted: CacheUsage
     recorded: int
     cached_before: int
-    miss_reason: str | None
+    inferred_reason: str | None
     provider_reason: str | None
+
+    @property
+    def miss_reason(self) -> str | None:
+        """Why the cache was lost: as the provider says it, else as inferred, or None if unknown or not lost."""
+        return PROVIDER_MISS_REASONS.get(self.provider_reason or "") or self.inferred_reason
 
 
 @dataclass(frozen=True)
@@ -98,7 +106,7 @@ class _CacheReconstruction:
             cached_before = self.facts.requests[row - 1].context - calls[-1].tail if row else 0
             idle = call.sent_at - calls[-1].ended_at if calls else 0
             if reason is None and calls and call.is_expired_after(calls[-1]):
-                reason = "its time had passed"
+                reason = EXPIRED
             reply = self.facts.request_message[row]
             provider_reason = self.facts.cache_misses.get(reply)
             reads.append(CacheRead(reply, predicted, usage.cache_read, cached_before, reason, provider_reason))
@@ -132,7 +140,7 @@ class _CacheReconstruction:
         if calls and model != facts.request_model[row - 1]:
             reason = "the model changed"
         if self._update_thinking_switch(row, has_user_content):
-            reason = reason or f"thinking was switched {'on' if self.has_thinking else 'off'}"
+            reason = reason or (THINKING_ON if self.has_thinking else THINKING_OFF)
         miss_reason = PROVIDER_MISS_REASONS.get(facts.cache_misses.get(message, ""))
         is_cold = (
             not calls
@@ -152,7 +160,7 @@ class _CacheReconstruction:
             miss_reason=miss_reason,
             anywhere=self.automatic,
         )
-        return call, miss_reason or reason
+        return call, reason
 
     def _find_sent_time(self, row: int, new_messages: range) -> int:
         """Return the time of the newest of *new_messages* or, if that is unknown, of the request."""
@@ -176,7 +184,7 @@ class _CacheReconstruction:
             and self._starts_turn(row)
             and facts.requests[row].context < facts.requests[row - 1].context
         ):
-            first, reason = self._find_first_thinking(previous_reply), "thinking of the turn before was dropped"
+            first, reason = self._find_first_thinking(previous_reply), THINKING_DROPPED
         if first is None:
             return NOTHING_CHANGED, None
         request = bisect_right(facts.request_message, first, hi=row) - 1

@@ -1,0 +1,199 @@
+"""``context-tui cache``: why sessions paid again for tokens that were in the prompt cache, and what that cost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from context_tui.batch.workers import SweepSource, find_sources
+from context_tui.cli.options import build_number_type, build_parser, parse_arguments, parse_name
+from context_tui.cli.output import print_line, print_notice, print_table, write_json
+from context_tui.cli.sweep import report_unread
+from context_tui.errors import ExitCode, UnreadableSession, describe_failure
+from context_tui.formats.base import scan
+from context_tui.formats.opening import make_scanner
+from context_tui.lab.price.break_report import (
+    BreakCase,
+    BreakGroup,
+    SessionBreaks,
+    build_advice,
+    build_break_report,
+    build_cache_report,
+    compare_causes,
+    format_costs,
+    get_cause,
+    group_cases,
+    list_cases,
+)
+from context_tui.lab.price.breaks import CacheHistory, find_cache_breaks
+from context_tui.lab.price.cache_requests import reconstruct_recorded_calls
+from context_tui.lab.sweep.results import UnreadSession
+from context_tui.session.session import Session
+from context_tui.text.numbers import format_cost, format_count
+
+DEFAULT_CASES = 10
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Report the cache breaks of the named sessions, and return the exit code."""
+    parser = build_parser("cache", "Find why sessions paid again for tokens in the prompt cache, and what that cost.")
+    add = parser.add_argument
+    add("sessions", nargs="+", type=parse_name, metavar="SESSION", help="files, PATH#ID, or folders of sessions")
+    number = build_number_type("a number of cases", minimum=0)
+    add("--cases", type=number, default=DEFAULT_CASES, metavar="N", help="show the N dearest breaks (default: 10)")
+    add("--check", action="store_true", help="compare recorded causes with those inferred without them")
+    add("--json", action="store_true", help="print one JSON document")
+    options = parse_arguments(parser, arguments)
+    sources, unread, _ = find_sources(options.sessions)
+    sessions, pairs = list[SessionBreaks](), list[tuple[CacheHistory, CacheHistory]]()
+    for source in sources:
+        try:
+            session = scan(make_scanner(source.info))
+            recorded = reconstruct_recorded_calls(session)
+            history = find_cache_breaks(session, recorded=recorded)
+            if options.check:
+                pairs.append((history, find_cache_breaks(session, recorded=recorded, use_reasons=False)))
+            sessions.append(SessionBreaks(source.name, session.info.format, _find_project(session, source), history))
+        except Exception as error:  # one unreadable session does not end the listing
+            unread.append(UnreadSession(source.name, describe_failure(error).removeprefix(f"{source.name}: ")))
+    report_unread(unread)
+    if not sessions:
+        raise UnreadableSession("there is no session to read; `context-tui formats` lists the readable formats")
+    if options.json:
+        write_json(_build_report(sessions, pairs, unread))
+    else:
+        _print_report(sessions, options.cases)
+        if options.check:
+            _print_comparison(pairs)
+    return ExitCode.DONE
+
+
+def _find_project(session: Session, source: SweepSource) -> str:
+    return session.info.cwd or source.info.cwd or os.path.dirname(os.path.abspath(source.info.path))
+
+
+def _build_report(
+    sessions: Sequence[SessionBreaks],
+    pairs: Sequence[tuple[CacheHistory, CacheHistory]],
+    unread: Sequence[UnreadSession],
+) -> dict[str, object]:
+    cases = list_cases(sessions)
+    return {
+        "schema": "context-tui.cache/1",
+        "sessions": [
+            {
+                "session": each.name,
+                "agent": each.agent,
+                "project": each.project,
+                "cache": build_cache_report(each.history),
+            }
+            for each in sessions
+        ],
+        "causes": _build_group_reports(group_cases(cases, get_cause)),
+        "agents": _build_group_reports(group_cases(cases, _get_agent)),
+        "projects": _build_group_reports(group_cases(cases, _get_project)),
+        "cases": [
+            {"session": case.session.name, "unit": case.unit, **build_break_report(case.cache_break)} for case in cases
+        ],
+        "advice": build_advice(sessions),
+        "check": [each._asdict() for each in compare_causes(pairs)],
+        "unread": [each._asdict() for each in unread],
+    }
+
+
+def _build_group_reports(groups: Sequence[BreakGroup]) -> list[dict[str, object]]:
+    return [group._asdict() for group in groups]
+
+
+def _get_agent(case: BreakCase) -> str:
+    return case.session.agent
+
+
+def _get_project(case: BreakCase) -> str:
+    return case.session.project
+
+
+def _print_report(sessions: Sequence[SessionBreaks], case_count: int) -> None:
+    recorded = [each for each in sessions if each.history.has_cache]
+    without = len(sessions) - len(recorded)
+    if without:
+        subject = format_count(without, "session records", "sessions record")
+        print_notice(f"{subject} no tokens read from a cache or written to one" if recorded else _describe(sessions))
+    if not recorded:
+        return
+    read, new, again = (sum(getattr(each.history, name) for each in recorded) for name in ("read", "new", "again"))
+    total = max(read + new + again, 1)
+    requests = format_count(sum(each.history.requests for each in recorded), "request")
+    print_line(f"{format_count(len(recorded), 'session')}, {requests}, {total:,} tokens of prompts:")
+    print_line(f"  {read / total:.1%} read from the cache, {new / total:.1%} new, {again / total:.1%} paid again")
+    cases = list_cases(sessions)
+    if not cases:
+        print_line("  nothing that was in the cache was paid again")
+        return
+    costs = group_cases(cases, lambda case: "")[0].costs
+    print_line(f"  paid again: {again:,} tokens, {format_costs(costs)} more than reading them from the cache")
+    _print_groups("causes", "cause", group_cases(cases, get_cause), again)
+    for title, column, get_name in (("by agent", "agent", _get_agent), ("by project", "project", _get_project)):
+        groups = group_cases(cases, get_name)
+        if len(groups) > 1:
+            _print_groups(title, column, groups, again)
+    folder = os.path.commonpath([os.path.dirname(each.name) for each in recorded])
+    rows = [
+        (
+            format_cost(case.cache_break.cost, case.unit, with_unit=True),
+            f"{'~' if case.cache_break.is_estimated else ''}{case.cache_break.tokens:,}",
+            case.cache_break.cause,
+            case.cache_break.source,
+            f"{case.session.name.removeprefix(folder).removeprefix(os.sep)}:{case.cache_break.message}",
+            case.cache_break.evidence,
+        )
+        for case in cases
+    ]
+    heads = ("cost", "tokens", "cause", "source", "session:message", "evidence")
+    print_table("dearest breaks", heads, rows[:case_count])
+    if len(rows) > case_count:
+        print_line(f"  {len(rows) - case_count:,} more; --cases N shows more, --json lists all")
+    if advice := build_advice(sessions):
+        print_line()
+        print_line("avoidable")
+        for text in advice[:DEFAULT_CASES]:
+            print_line(f"  {text}")
+
+
+def _describe(sessions: Sequence[SessionBreaks]) -> str:
+    subject = sessions[0].name if len(sessions) == 1 else "none of these sessions"
+    return f"{subject}: no request records tokens read from a cache or written to one, so there is nothing to explain"
+
+
+def _print_groups(title: str, column: str, groups: Sequence[BreakGroup], again: int) -> None:
+    units = sorted({unit for group in groups for unit in group.costs}, key=lambda unit: unit != "USD")
+    rows = [
+        (
+            group.name or "unknown",
+            group.breaks,
+            group.tokens,
+            f"{group.tokens / max(again, 1):.0%}",
+            *(format_cost(group.costs[unit], unit) if unit in group.costs else "" for unit in units),
+        )
+        for group in groups
+    ]
+    print_table(title, (column, "breaks", "tokens paid again", "share", *(f"cost ({unit})" for unit in units)), rows)
+
+
+def _print_comparison(pairs: Sequence[tuple[CacheHistory, CacheHistory]]) -> None:
+    comparisons = compare_causes(pairs)
+    if not comparisons:
+        print_line()
+        print_line("check: the provider recorded no cause that says what changed in the prompt")
+        return
+    rows = [(each.recorded, each.inferred or "no break", each.breaks) for each in comparisons]
+    print_table("check: recorded causes, and those inferred without them", ("recorded", "inferred", "breaks"), rows)
+    total = sum(each.breaks for each in comparisons)
+    right = sum(each.breaks for each in comparisons if each.recorded == each.inferred)
+    by_cause = {each.recorded: 0 for each in comparisons}
+    for each in comparisons:
+        by_cause[each.recorded] += each.breaks
+    most = max(by_cause, key=lambda cause: by_cause[cause])
+    print_line(
+        f"  {right} of {total} agree ({right / total:.0%}); always '{most}' would be {by_cause[most] / total:.0%}"
+    )

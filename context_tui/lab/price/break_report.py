@@ -1,0 +1,178 @@
+"""Rank the cache breaks of many sessions by cause, agent and project, and say what would have avoided them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from context_tui.lab.price.breaks import BreakCause, CacheBreak, CacheHistory
+from context_tui.lab.price.rates import CostUnit
+from context_tui.text.numbers import format_cost, format_count
+
+REMEDIES = {
+    BreakCause.TOOLS: "the tools changed within a context: name all of them from the start",
+    BreakCause.SYSTEM: "what stands before the messages changed within a context: put what changes, such as the time, "
+    "into the messages",
+    BreakCause.THINKING: "thinking was switched within a context: switch it where a context begins",
+    BreakCause.MODEL: "the model changed within a context: each model has a cache of its own",
+}
+"""What would avoid the breaks with a cause."""
+
+
+class SessionBreaks(NamedTuple):
+    """The cache history of a session, with its name, its agent (a format) and its project (a folder, or "")."""
+
+    name: str
+    agent: str
+    project: str
+    history: CacheHistory
+
+
+class BreakCase(NamedTuple):
+    """A cache break and the session in which it happened."""
+
+    session: SessionBreaks
+    cache_break: CacheBreak
+
+    @property
+    def unit(self) -> CostUnit:
+        """Unit of the break's cost."""
+        return self.session.history.rate_table.unit
+
+
+class BreakGroup(NamedTuple):
+    """Breaks that have something in common: their number, the tokens paid again, and the cost by its unit."""
+
+    name: str
+    breaks: int
+    tokens: int
+    costs: dict[CostUnit, float]
+
+
+class CauseComparison(NamedTuple):
+    """Number of breaks with a recorded cause for which the rules infer a cause, or None if they find no break."""
+
+    recorded: BreakCause
+    inferred: BreakCause | None
+    breaks: int
+
+
+def get_cause(case: BreakCase) -> str:
+    """Return the cause of a break, by which breaks can be grouped."""
+    return case.cache_break.cause
+
+
+def list_cases(sessions: Iterable[SessionBreaks]) -> list[BreakCase]:
+    """Return the breaks of all sessions: first those with a price in USD, the dearest first, then the others."""
+    cases = [BreakCase(session, each) for session in sessions for each in session.history.breaks]
+    return sorted(cases, key=lambda case: (case.unit != "USD", -case.cache_break.cost, -case.cache_break.tokens))
+
+
+def group_cases(cases: Iterable[BreakCase], get_name: Callable[[BreakCase], str]) -> list[BreakGroup]:
+    """Group breaks by a name, and return the groups by cost in USD and by tokens, the largest first."""
+    groups: dict[str, list[BreakCase]] = defaultdict(list)
+    for case in cases:
+        groups[get_name(case)].append(case)
+    rows = [
+        BreakGroup(name, len(group), sum(case.cache_break.tokens for case in group), _sum_costs(group))
+        for name, group in groups.items()
+    ]
+    return sorted(rows, key=lambda row: (-row.costs.get("USD", 0.0), -row.tokens))
+
+
+def _sum_costs(cases: Iterable[BreakCase]) -> dict[CostUnit, float]:
+    costs: dict[CostUnit, float] = defaultdict(float)
+    for case in cases:
+        costs[case.unit] += case.cache_break.cost
+    return dict(costs)
+
+
+def format_costs(costs: dict[CostUnit, float]) -> str:
+    """Format costs by their unit, as in ``$2.67 and 8,095 input tokens``."""
+    return " and ".join(format_cost(cost, unit, with_unit=True) for unit, cost in sorted(costs.items()))
+
+
+def build_advice(sessions: Sequence[SessionBreaks]) -> list[str]:
+    """Return a sentence for each change that would have cost less than the breaks that it avoids, dearest first."""
+    cases = list_cases(sessions)
+    advice = [
+        *_advise_hour_cache(sessions, cases),
+        *_advise_causes(cases),
+        *_advise_clearing(cases),
+    ]
+    return [text for _, text in sorted(advice, key=lambda each: -each[0])]
+
+
+def _advise_hour_cache(sessions: Iterable[SessionBreaks], cases: Iterable[BreakCase]) -> list[tuple[float, str]]:
+    """Compare the cost of writing everything for an hour with that of the breaks this avoids, for sessions it pays."""
+    advice = []
+    for unit in ("USD", "input tokens"):
+        histories = [each.history for each in sessions if each.history.rate_table.unit == unit]
+        histories = [each for each in histories if each.hour_cache.saved > each.hour_cache.added]
+        breaks = sum(history.hour_cache.breaks for history in histories)
+        saved = sum(history.hour_cache.saved for history in histories)
+        added = sum(history.hour_cache.added for history in histories)
+        if breaks:
+            expired = sum(case.unit == unit and case.cache_break.cause == BreakCause.EXPIRED for case in cases)
+            costs = [format_cost(cost, unit, with_unit=True) for cost in (added, saved)]
+            text = (
+                f"{breaks:,} of {format_count(expired, 'expired entry', 'expired entries')} were read again within an "
+                f"hour: a cache of one hour in {format_count(len(histories), 'session')} would have cost {costs[0]} "
+                f"more to write and saved {costs[1]}"
+            )
+            advice.append((saved - added, text))
+    return advice
+
+
+def _advise_causes(cases: Iterable[BreakCase]) -> list[tuple[float, str]]:
+    groups = group_cases([case for case in cases if case.cache_break.cause in REMEDIES], get_cause)
+    return [
+        (
+            sum(group.costs.values()),
+            f"{REMEDIES[BreakCause(group.name)]} ({format_count(group.breaks, 'break')}, {format_costs(group.costs)})",
+        )
+        for group in groups
+    ]
+
+
+def _advise_clearing(cases: Iterable[BreakCase]) -> list[tuple[float, str]]:
+    advice = []
+    for case in cases:
+        found = case.cache_break
+        if found.cause == BreakCause.CLEARING and found.cost > found.saved:
+            costs = [format_cost(cost, case.unit, with_unit=True) for cost in (found.cost, found.saved)]
+            text = f"{found.evidence}: {costs[0]} to write again, of which later requests earned back {costs[1]}"
+            advice.append((found.cost - found.saved, f"{case.session.name}, message {found.message:,}: {text}"))
+    return advice
+
+
+def compare_causes(pairs: Iterable[tuple[CacheHistory, CacheHistory]]) -> list[CauseComparison]:
+    """Compare the causes that a provider recorded with those inferred while its reasons were hidden.
+
+    Args:
+        pairs: histories of one session each, with the provider's reasons and without them.
+    """
+    counts: dict[tuple[BreakCause, BreakCause | None], int] = defaultdict(int)
+    for recorded, inferred in pairs:
+        causes = {each.message: each.cause for each in inferred.breaks}
+        for each in recorded.breaks:
+            if each.is_provider_reason:
+                counts[each.cause, causes.get(each.message)] += 1
+    return [CauseComparison(*causes, count) for causes, count in sorted(counts.items(), key=lambda item: -item[1])]
+
+
+def build_cache_report(history: CacheHistory) -> dict[str, Any] | None:
+    """Build the JSON report on a session's use of the prompt cache, or None if it records none."""
+    if not history.has_cache:
+        return None
+    names = "requests", "read", "new", "again", "cost"
+    return {name: getattr(history, name) for name in names} | {"unit": history.rate_table.unit}
+
+
+def build_break_report(cache_break: CacheBreak) -> dict[str, Any]:
+    """Build the JSON report on a cache break."""
+    return {
+        name: getattr(cache_break, name)
+        for name in ("message", "tokens", "cost", "cause", "source", "evidence", "is_estimated")
+    }

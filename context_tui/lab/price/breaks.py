@@ -1,0 +1,496 @@
+"""Find where a session's requests paid again for tokens that were in the prompt cache, with the cause and the cost.
+
+A request's prompt is read from the cache, paid again, or new. What the previous request of the same context left in
+the cache and this one did not read is paid again. After a compaction or a clearing, the new content is estimated
+(calibrated where the session allows it); everywhere else the split follows from the recorded usage alone. The rest of
+the uncached tokens is new, so that both add up to the recorded usage.
+
+The first of these causes that applies is taken: the context was compacted, the provider's own reason, the context was
+cleared or rewound, another model, another prompt (where requests are recorded whole), an expired entry, a switch of
+thinking, and last how much was still read: the part that other sessions share (the tools) or all before the messages.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+from context_tui.lab.price.cache_requests import (
+    SAME_SIZE_TOLERANCE,
+    THINKING_DROPPED,
+    THINKING_OFF,
+    THINKING_ON,
+    RecordedCalls,
+    reconstruct_recorded_calls,
+)
+from context_tui.lab.price.rates import FIVE_MINUTES, ONE_HOUR, Rates, RateTable, build_rate_table
+from context_tui.session.drops import find_drops
+from context_tui.session.facts import Drop, epoch_at, order_at, prompt_row_at
+from context_tui.session.session import Session
+from context_tui.session.token_factors import estimate_content, fit_factors, is_other_conversation
+from context_tui.session.values import Explanation, MessageFlag
+from context_tui.text.numbers import format_count
+
+Source = Literal["recorded", "inferred"]
+
+AUTOMATIC_BLOCK, AUTOMATIC_MINIMUM = 128, 1_024
+"""Tokens by which an automatic cache counts, and the smallest prompt that it keeps."""
+
+MIN_EMPTY_READS, EMPTY_READ_RATIO = 3, 5
+"""Number of turns that began with nothing read from which a change of the system prompt is inferred, and how many times
+as often this happened as within turns."""
+
+
+class BreakCause(StrEnum):
+    """The cause of a cache break, as shown to users."""
+
+    COMPACTION = "compaction"
+    CLEARING = "clearing"
+    REWIND = "rewind"
+    MODEL = "model changed"
+    TOOLS = "tools changed"
+    SYSTEM = "system changed"
+    MESSAGES = "messages changed"
+    EXPIRED = "expired"
+    THINKING = "thinking switched"
+    RESUME = "resume or fork"
+    PROVIDER = "lost by the provider"
+    UNEXPLAINED = "unexplained"
+
+
+PROVIDER_CAUSES = {
+    "system_changed": BreakCause.SYSTEM,
+    "tools_changed": BreakCause.TOOLS,
+    "model_changed": BreakCause.MODEL,
+    "messages_changed": BreakCause.MESSAGES,
+}
+"""Causes by the provider's reason. Its other reasons say nothing about the content of the prompt."""
+PROVIDER_EVIDENCE = "the provider says "
+
+
+@dataclass(frozen=True)
+class CacheBreak:
+    """A request that paid again for tokens that the previous request of its context had in the cache.
+
+    Attributes:
+        message: the reply to the request.
+        tokens: tokens written again or sent uncached; their cost above that of a cache read is ``cost``.
+        source: whether the provider recorded the cause, or it is inferred from the evidence.
+        gap_ms, ttl_ms: time since the previous reply, or -1 if unknown, and the time to live, in milliseconds.
+        saved: cost of reading what a clearing removed, in the later requests of the context.
+        is_estimated: whether ``tokens`` depends on an estimate of the new content.
+    """
+
+    message: int
+    tokens: int
+    cost: float
+    cause: BreakCause
+    source: Source
+    evidence: str
+    gap_ms: int = -1
+    ttl_ms: int = 0
+    saved: float = 0.0
+    is_estimated: bool = False
+
+    @property
+    def is_provider_reason(self) -> bool:
+        """Whether the provider recorded a reason that says what changed in the prompt."""
+        return self.evidence.startswith(PROVIDER_EVIDENCE) and self.cause in PROVIDER_CAUSES.values()
+
+
+class HourCache(NamedTuple):
+    """Effect of a cache of one hour in place of five minutes: breaks avoided, their cost, and the cost added."""
+
+    breaks: int = 0
+    saved: float = 0.0
+    added: float = 0.0
+
+
+@dataclass(frozen=True)
+class CacheHistory:
+    """The use of the prompt cache along a session, in tokens: read, new, and paid again by the ``breaks``.
+
+    ``has_cache`` is False if no request of the session records tokens read from a cache or written to one.
+    """
+
+    requests: int
+    read: int
+    new: int
+    breaks: tuple[CacheBreak, ...]
+    rate_table: RateTable
+    has_cache: bool
+    hour_cache: HourCache
+
+    @property
+    def again(self) -> int:
+        """Tokens that were in the cache and were paid again."""
+        return sum(each.tokens for each in self.breaks)
+
+    @property
+    def cost(self) -> float:
+        """Cost of the tokens paid again above that of reading them, in ``rate_table.unit``."""
+        return sum(each.cost for each in self.breaks)
+
+
+def find_cache_breaks(
+    session: Session, *, recorded: RecordedCalls | None = None, use_reasons: bool = True
+) -> CacheHistory:
+    """Find the cache breaks of a session.
+
+    Args:
+        recorded: the result of ``reconstruct_recorded_calls``, if it is computed already.
+        use_reasons: whether to use the provider's recorded reasons; without them every cause is inferred.
+    """
+    return _BreakSearch(session, recorded or reconstruct_recorded_calls(session), use_reasons=use_reasons).search()
+
+
+class _Change(NamedTuple):
+    """A cause with its evidence; ``new`` is the estimated number of new tokens if the prompt was rewritten."""
+
+    cause: BreakCause
+    evidence: str
+    source: Source = "inferred"
+    new: int | None = None
+    removed: int = 0
+
+
+class _Candidate(NamedTuple):
+    """A break, or one whose cause depends on how much other requests read (None)."""
+
+    row: int
+    before: int
+    tokens: int
+    cached: int
+    change: _Change | None
+
+
+class _BreakSearch:
+    def __init__(self, session: Session, recorded: RecordedCalls, *, use_reasons: bool) -> None:
+        self.facts = facts = session.facts
+        self.calls, self.reads, self.use_reasons = recorded.requests, recorded.reads, use_reasons
+        self.usages = facts.requests[: len(self.calls)]
+        self.rows = [row for row, usage in enumerate(self.usages) if usage.context and not self._is_aside(row)]
+        self.is_automatic = bool(self.calls) and all(call.anywhere for call in self.calls)
+        self.drops: dict[int, Drop] = {drop.message: drop for drop in find_drops(facts)}
+        models = [facts.models[row] if row >= 0 else None for row in facts.request_model[: len(self.calls)]]
+        has_writes = any(usage.cache_write_5m or usage.cache_write_1h for usage in self.usages)
+        self.models, self.rate_table = models, build_rate_table(models, has_write_fee=has_writes)
+        self.has_cache = has_writes or any(usage.cache_read for usage in self.usages)
+
+    def _is_aside(self, row: int) -> bool:
+        facts = self.facts
+        return is_other_conversation(facts, row) or bool(facts.flags[facts.request_message[row]] & MessageFlag.NOT_SENT)
+
+    def search(self) -> CacheHistory:
+        candidates, cached = list[_Candidate](), 0
+        for before, row in zip([-1, *self.rows], self.rows if self.has_cache else (), strict=False):
+            if (candidate := self._find_candidate(before, row, cached)) is not None:
+                candidates.append(candidate)
+            cached = self._count_cached(row) or cached
+        levels = self._find_levels(candidates)
+        breaks = tuple(self._build_break(candidate, levels) for candidate in candidates)
+        read = sum(usage.cache_read for usage in self.usages)
+        new = sum(usage.context for usage in self.usages) - read - sum(each.tokens for each in breaks)
+        hour_cache = self._price_hour_cache(breaks)
+        return CacheHistory(len(self.usages), read, new, breaks, self.rate_table, self.has_cache, hour_cache)
+
+    def _get_rates(self, row: int) -> Rates:
+        return self.rate_table.get_rates(self.models[row]).select_for_prompt(self.usages[row].context)
+
+    def _price_hour_cache(self, breaks: Iterable[CacheBreak]) -> HourCache:
+        """Price what the session wrote for five minutes as if it had been written for an hour."""
+        if self.is_automatic:
+            return HourCache()
+        avoided = {
+            each.message: each
+            for each in breaks
+            if each.cause == BreakCause.EXPIRED and each.ttl_ms == FIVE_MINUTES and each.gap_ms <= ONE_HOUR
+        }
+        added = 0.0
+        for row, usage in enumerate(self.usages):
+            found = avoided.get(self._get_message(row))
+            rates = self._get_rates(row)
+            written = max(usage.cache_write_5m - (found.tokens if found else 0), 0)
+            added += written * (rates.write_1h - rates.write_5m)
+        return HourCache(len(avoided), sum(each.cost for each in avoided.values()), added)
+
+    def _price_removed(self, row: int, removed: int) -> float:
+        """Return the cost of reading *removed* tokens in the later requests of the context of request *row*."""
+        message = self._get_message(row)
+        later_epochs = (epoch.message for epoch in self.facts.epochs if epoch.message > message)
+        end = min(later_epochs, default=len(self.facts))
+        rows = (each for each in self.rows[bisect_right(self.rows, row) :] if self._get_message(each) < end)
+        return removed * sum(self._get_rates(each).read for each in rows)
+
+    def _count_cached(self, row: int) -> int:
+        """Return the tokens that a request leaves in the cache."""
+        usage = self.usages[row]
+        if not self.is_automatic:
+            return usage.context - usage.fresh
+        return usage.context // AUTOMATIC_BLOCK * AUTOMATIC_BLOCK if usage.context >= AUTOMATIC_MINIMUM else 0
+
+    def _find_candidate(self, before: int, row: int, cached: int) -> _Candidate | None:
+        """Return the break at request *row*, given the request *before* it and the tokens *cached* by then."""
+        usage = self.usages[row]
+        if before < 0:
+            change = self._find_recorded_cause(row)
+            if change is None:
+                return None
+            cached, change = usage.context, change._replace(new=self._estimate_new(row, range(self._get_message(row))))
+        elif self._get_message(before) < epoch_at(self.facts, self._get_message(row)).start:
+            change = self._find_compaction(before, row)
+            if change is None:  # a new conversation, of which nothing was cached
+                return None
+        else:
+            change = self._find_rewrite(before, row)
+        reusable = usage.context if change is None or change.new is None else max(usage.context - change.new, 0)
+        tokens = min(cached, reusable) - usage.cache_read
+        if tokens <= 0:
+            return None
+        if change is None or change.cause != BreakCause.COMPACTION:
+            recorded = self._find_recorded_cause(row)
+            if recorded is not None and change is not None:
+                change = recorded._replace(new=change.new, removed=change.removed)
+            change = change or recorded or self._find_known_cause(before, row)
+        return _Candidate(row, before, tokens, cached, change)
+
+    def _get_message(self, row: int) -> int:
+        return self.facts.request_message[row]
+
+    def _find_recorded_cause(self, row: int) -> _Change | None:
+        reason = self.reads[row].provider_reason if self.use_reasons else None
+        cause = PROVIDER_CAUSES.get(reason or "")
+        if cause is None:
+            return None
+        text = f"{PROVIDER_EVIDENCE}{reason}; {self.usages[row].cache_read:,} tokens were still read"
+        return _Change(cause, text, "recorded")
+
+    def _estimate_new(self, row: int, messages: Iterable[int]) -> int:
+        """Estimate the tokens of messages in the unit of recorded sizes."""
+        content, factors = estimate_content(self.facts, messages), fit_factors(self.facts, row)
+        if factors is None:
+            return sum(content.tokens)
+        return round(factors.count_tokens(content) + (factors.image or 0) * content.images)
+
+    def _find_compaction(self, before: int, row: int) -> _Change | None:
+        """Return the compaction by which the context of request *row* begins, or None if it is a new one."""
+        facts, message = self.facts, self._get_message(row)
+        epoch, order = order_at(facts, message)
+        if epoch.cause != "compaction":
+            return None
+        known = set(order_at(facts, self._get_message(before))[1])
+        new = self._estimate_new(row, (each for each in order if each not in known))
+        sizes = f"{self.usages[before].context:,} tokens became {self.usages[row].context:,}"
+        return _Change(BreakCause.COMPACTION, f"full compaction at message {epoch.message:,}: {sizes}", new=new)
+
+    def _find_rewrite(self, before: int, row: int) -> _Change | None:
+        """Return the change that shortened the context between two requests, or None if there is none."""
+        facts, first, message = self.facts, self._get_message(before), self._get_message(row)
+        drop = self.drops.get(message)
+        clearings = [
+            each
+            for each in facts.compactions
+            if first < each.message <= message and each.kind == "micro" and each.cleared_blocks
+        ]
+        if drop is None and not clearings:
+            return None
+        new = self._estimate_new(row, range(first, message))
+        cleared = frozenset[int]().union(*(each.cleared_blocks for each in clearings)) or (drop and drop.cleared_blocks)
+        removed = max(sum(each.saved_tokens or 0 for each in clearings), drop.removed_tokens if drop else 0)
+        if cleared:
+            at = facts.block_message[min(cleared)]
+            text = f"{format_count(len(cleared), 'old result')} cleared from message {at:,} on"
+            how = "" if clearings else ", inferred from the sizes"
+            return _Change(BreakCause.CLEARING, text + how, "recorded" if clearings else "inferred", new, removed)
+        fall = f"the context fell by {drop.tokens:,} tokens" if drop else ""
+        if drop and drop.explained_by == Explanation.MODEL:
+            change = self._find_known_cause(before, row) or _Change(BreakCause.MODEL, fall)
+            return change._replace(new=new)
+        if drop and drop.explained_by == Explanation.THINKING:
+            return _Change(BreakCause.MESSAGES, f"thinking of earlier turns is no longer sent: {fall}", new=new)
+        if drop and drop.explained_by == Explanation.COMPACTION:
+            return _Change(BreakCause.COMPACTION, f"full compaction: {fall}", new=new, removed=removed)
+        return _Change(BreakCause.MESSAGES, f"{fall}, with no record of why", new=new)
+
+    def _find_known_cause(self, before: int, row: int) -> _Change | None:
+        """Return the cause of a break in a context that only grew, if there is evidence beside the tokens read."""
+        facts, first, message = self.facts, self._get_message(before), self._get_message(row)
+        branch = next((each for each in facts.rewound_branches if first < each.message <= message), None)
+        if branch is not None:
+            text = f"{format_count(branch.messages, 'message')} abandoned before message {branch.message:,}"
+            return _Change(BreakCause.REWIND, text)
+        if self.models[row] != self.models[before]:
+            return _Change(
+                BreakCause.MODEL, f"{self.models[before] or 'unknown'} became {self.models[row] or 'unknown'}"
+            )
+        if (change := self._find_prompt_change(first, message)) is not None:
+            return change
+        if self.calls[row].is_expired_after(self.calls[before]):
+            lifetime = (
+                f"entries live {format_gap(self.calls[before].ttl_ms)}{' or longer' if self.is_automatic else ''}"
+            )
+            text = f"{format_gap(self._get_gap(before, row))} after the last reply; {lifetime}"
+            return _Change(BreakCause.EXPIRED, text)
+        reason = self.reads[row].inferred_reason
+        if reason == THINKING_DROPPED:
+            return _Change(BreakCause.MESSAGES, "thinking of the turn before is no longer sent")
+        if reason in (THINKING_ON, THINKING_OFF):
+            return _Change(BreakCause.THINKING, reason)
+        recorded = self.reads[row].provider_reason if self.use_reasons else None
+        if recorded is not None:
+            cause = BreakCause.RESUME if recorded == "previous_message_not_found" else BreakCause.UNEXPLAINED
+            text = f"{PROVIDER_EVIDENCE}{recorded}; {self.usages[row].cache_read:,} tokens were still read"
+            return _Change(cause, text, "recorded")
+        return None
+
+    def _find_prompt_change(self, first: int, message: int) -> _Change | None:
+        """Return the change of the system prompt or the tools, where requests are recorded whole."""
+        facts = self.facts
+        rows = prompt_row_at(facts, first), prompt_row_at(facts, message)
+        if not facts.holds_requests or not facts.prompts or rows[0] == rows[1]:
+            return None
+        old, new = (facts.prompts[row] for row in rows)
+        if old.tools != new.tools:
+            names = [{tool.name: tool for tool in each.tools} for each in (old, new)]
+            changed = sorted(
+                name for name in names[0].keys() | names[1].keys() if names[0].get(name) != names[1].get(name)
+            )
+            listed = ", ".join(changed[:3]) + (f" and {len(changed) - 3:,} more" if len(changed) > 3 else "")
+            return _Change(BreakCause.TOOLS, f"tools that differ: {listed or 'their order'}", "recorded")
+        pairs = zip(old.system, new.system, strict=False)
+        part = next((number for number, pair in enumerate(pairs, 1) if pair[0] != pair[1]), len(old.system) + 1)
+        return _Change(BreakCause.SYSTEM, f"the system prompt differs from part {part} on", "recorded")
+
+    def _get_gap(self, before: int, row: int) -> int:
+        """Return the milliseconds from the end of a reply to a later request, or -1 if unknown."""
+        start, end = self.calls[before].ended_at, self.calls[row].sent_at
+        return max(end - start, 0) if min(start, end) >= 0 else -1
+
+    def _find_levels(self, candidates: list[_Candidate]) -> _Levels:
+        """Find how much is read where an entry has expired, after a compaction, and where the cause is unknown."""
+        if not self.rows:
+            return _Levels(0, 0, 0, "")
+        first = self.usages[self.rows[0]]
+        cold, compacted, other = [first.cache_read], [0], [0]
+        by_cause = {BreakCause.EXPIRED: cold, BreakCause.COMPACTION: compacted, None: other}
+        for candidate in candidates:
+            reads = by_cause.get(candidate.change and candidate.change.cause)
+            read = self.usages[candidate.row].cache_read
+            if reads is not None and read <= first.context and 2 * read < candidate.cached:
+                reads.append(read)
+        level = max(cold + compacted + other)
+        return _Levels(min(filter(None, cold), default=0), max(compacted), level, self._count_empty_reads())
+
+    def _count_empty_reads(self) -> str:
+        """Describe how often nothing was read at the start of turns, or return "" if that is not remarkable."""
+        counts = {True: [0, 0], False: [0, 0]}  # requests that read nothing, and all, at the start of turns or not
+        for before, row in pairwise(self.rows):
+            if not self.calls[row].is_expired_after(self.calls[before]):
+                count = counts[self._starts_turn(before, row)]
+                count[0] += not self.usages[row].cache_read
+                count[1] += 1
+        (empty, turns), (other_empty, others) = counts[True], counts[False]
+        if empty < MIN_EMPTY_READS or empty * max(others, 1) < EMPTY_READ_RATIO * max(other_empty, 1) * turns:
+            return ""
+        return f"at {empty:,} of {turns:,} turn starts, and at {other_empty:,} of {others:,} other requests"
+
+    def _build_break(self, candidate: _Candidate, levels: _Levels) -> CacheBreak:
+        row, before, tokens, _, known = candidate
+        change = known or self._infer_from_read(candidate, levels)
+        usage = self.usages[row]
+        rates, cost, rest = self._get_rates(row), 0.0, tokens
+        for part, rate in (
+            (usage.cache_write_1h, rates.write_1h),
+            (usage.cache_write_5m, rates.write_5m),
+            (usage.fresh, rates.input),
+        ):
+            paid = min(part, rest)
+            cost, rest = cost + paid * (rate - rates.read), rest - paid
+        return CacheBreak(
+            self._get_message(row),
+            tokens,
+            cost,
+            change.cause,
+            change.source,
+            change.evidence,
+            self._get_gap(before, row) if before >= 0 else -1,
+            self.calls[before].ttl_ms if before >= 0 else 0,
+            self._price_removed(row, change.removed) if change.cause == BreakCause.CLEARING else 0.0,
+            change.new is not None,
+        )
+
+    def _infer_from_read(self, candidate: _Candidate, levels: _Levels) -> _Change:
+        """Infer the cause from how much was still read, as nothing else tells it."""
+        row, before = candidate.row, candidate.before
+        read = self.usages[row].cache_read
+        text = f"{read:,} tokens were still read"
+        entry = self._find_entry(before, read)
+        if self.is_automatic or not self._starts_turn(before, row):
+            if entry is not None:
+                text += f", the entry of the request at message {self._get_message(entry):,}"
+            return _Change(BreakCause.PROVIDER, f"nothing changed, within its time to live; {text}")
+        if not read:
+            if not levels.empty_reads:
+                return _Change(BreakCause.UNEXPLAINED, "nothing was read, and nothing in the file changed")
+            return _Change(
+                BreakCause.SYSTEM, f"nothing was read, as {levels.empty_reads}: the prompt changed at its start"
+            )
+        if levels.is_shared(read):
+            return _Change(BreakCause.SYSTEM, f"{text}, the part that other sessions share")
+        if entry is not None and entry != self.rows[0]:
+            at = self._get_message(entry)
+            return _Change(
+                BreakCause.MESSAGES, f"{text}, the entry of the request at message {at:,}; a later one changed"
+            )
+        if levels.is_beginning(read):
+            return _Change(BreakCause.MESSAGES, f"{text}, all that stands before the messages")
+        return _Change(BreakCause.UNEXPLAINED, text)
+
+    def _starts_turn(self, before: int, row: int) -> bool:
+        flags = self.facts.flags
+        return any(
+            flags[m] & MessageFlag.TURN_START for m in range(self._get_message(before) + 1, self._get_message(row))
+        )
+
+    def _find_entry(self, before: int, read: int) -> int | None:
+        """Return the newest request up to *before* whose cache entry has as many tokens as were read."""
+        start = bisect_left(self.rows, before + 1)
+        for row in reversed(self.rows[:start]):
+            if read and abs(self._count_cached(row) - read) <= SAME_SIZE_TOLERANCE:
+                return row
+        return None
+
+
+class _Levels(NamedTuple):
+    """Tokens at the start of prompts that are read: by any session, after compactions, and at most at any break.
+
+    ``empty_reads`` says how often turns began within the time to live and read nothing, if that is more than chance.
+    """
+
+    shared: int
+    after_compaction: int
+    beginning: int
+    empty_reads: str
+
+    def is_shared(self, read: int) -> bool:
+        """Return whether a request read only what other sessions share, and not all that stands before the messages."""
+        is_near = abs(read - self.shared) <= SAME_SIZE_TOLERANCE
+        return is_near and not abs(read - self.after_compaction) <= SAME_SIZE_TOLERANCE and bool(self.shared)
+
+    def is_beginning(self, read: int) -> bool:
+        """Return whether a request read all that stands before the messages."""
+        has_evidence = self.after_compaction > 0 or self.beginning > self.shared
+        return has_evidence and 2 * read > self.shared + self.beginning
+
+
+def format_gap(milliseconds: int) -> str:
+    """Format a span of time, as in ``5 min`` or ``1 h 12 min``."""
+    if milliseconds < 0:
+        return "an unknown time"
+    seconds = milliseconds // 1000
+    parts = [f"{value:,} {unit}" for value, unit in ((seconds // 3600, "h"), (seconds // 60 % 60, "min")) if value]
+    return " ".join(parts) if parts else f"{seconds} s"

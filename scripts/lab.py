@@ -19,6 +19,15 @@ sys.path.insert(0, str(ROOT))
 
 from context_tui.errors import Error  # noqa: E402
 from context_tui.formats.opening import open_session, sessions_in  # noqa: E402
+from context_tui.lab.price.break_report import (  # noqa: E402
+    SessionBreaks,
+    compare_causes,
+    format_costs,
+    get_cause,
+    group_cases,
+    list_cases,
+)
+from context_tui.lab.price.breaks import find_cache_breaks  # noqa: E402
 from context_tui.lab.price.pricing import price_replay  # noqa: E402
 from context_tui.lab.replay.backtest import BacktestResult, PolicyBacktest, find_explaining_threshold, run_backtests  # noqa: E402
 from context_tui.lab.study import Lab, StudySettings  # noqa: E402
@@ -168,6 +177,7 @@ def build_page(labs: Sequence[Named]) -> tuple[str, dict[str, str]]:
         *_format_calibration(labs),
         *_format_backtest(labs),
         *_format_prices(labs),
+        *_format_cache_breaks(labs),
         *_format_policies(policies),
         *_format_settings(settings),
     ]
@@ -358,6 +368,29 @@ def _format_prices(labs: Sequence[Named]) -> list[str]:
         )
     off = abs(predicted - recorded) / recorded if recorded else 0.0
     return [*lines, "", f"In total, {recorded:,} tokens were recorded and {predicted:,} predicted: {off:.2%} off.", ""]
+
+
+def _format_cache_breaks(labs: Sequence[Named]) -> list[str]:
+    sessions = [SessionBreaks(each.name, each.lab.session.info.format, "", each.lab.cache_history) for each in labs]
+    groups = group_cases(list_cases(sessions), get_cause)
+    pairs = [(each.lab.cache_history, find_cache_breaks(each.lab.session, use_reasons=False)) for each in labs]
+    lines = [
+        "## Cache breaks: why tokens that were in the prompt cache were paid again",
+        "",
+        "[`docs/cache.md`](cache.md) has the rules; `context-tui cache FOLDER --check` prints both tables.",
+        "",
+        "| cause | breaks | tokens paid again | cost above that of reading them |",
+        "|---|--:|--:|--:|",
+    ]
+    lines += [f"| {each.name} | {each.breaks:,} | {each.tokens:,} | {format_costs(each.costs)} |" for each in groups]
+    comparisons = compare_causes(pairs)
+    total = sum(each.breaks for each in comparisons)
+    right = sum(each.breaks for each in comparisons if each.recorded == each.inferred)
+    if total:
+        text = f"Of {total} causes that the provider recorded, {right} are inferred when its reasons are hidden:"
+        lines += ["", text, "", "| recorded | inferred | breaks |", "|---|---|--:|"]
+        lines += [f"| {each.recorded} | {each.inferred or 'no break'} | {each.breaks} |" for each in comparisons]
+    return [*lines, ""]
 
 
 _TOTALS_HEAD = (

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from context_tui.compaction.plan import Trigger
 from context_tui.errors import PlanError
+from context_tui.lab.price.breaks import CacheBreak, CacheHistory, find_cache_breaks
 from context_tui.lab.price.cache_requests import RecordedCalls, reconstruct_recorded_calls
 from context_tui.lab.price.pricing import price_replay
 from context_tui.lab.regret.bound import compute_regret_bound
@@ -68,15 +69,15 @@ class RecordingIndex(NamedTuple):
     calls: RecordedCalls
     uses: UseIndex
     backtests: list[PolicyBacktest]
+    cache_history: CacheHistory
 
 
 def build_recording_index(recording: Recording, checkpoint: Checkpoint = lambda: None) -> RecordingIndex:
     """Build the index that prices and regrets for a recording need; *checkpoint* may raise to stop."""
-    return RecordingIndex(
-        reconstruct_recorded_calls(recording.session),
-        build_use_index(recording, checkpoint),
-        run_backtests(recording, checkpoint),
-    )
+    session = recording.session
+    calls = reconstruct_recorded_calls(session)
+    uses, backtests = build_use_index(recording, checkpoint), run_backtests(recording, checkpoint)
+    return RecordingIndex(calls, uses, backtests, find_cache_breaks(session, recorded=calls))
 
 
 def add_study(result: LaneResult, index: RecordingIndex, settings: StudySettings) -> LaneResult:
@@ -254,6 +255,15 @@ class Comparison:
     def backtests(self) -> Sequence[PolicyBacktest]:
         """Back-tests for the agent's own policies; empty until the recording index is computed."""
         return self.recording_index.backtests if self.recording_index else ()
+
+    @property
+    def cache_breaks(self) -> dict[int, CacheBreak]:
+        """The cache breaks by call; empty until the recording index is computed."""
+        if self.recording is None or self.recording_index is None:
+            return {}
+        by_message = {each.message: each for each in self.recording_index.cache_history.breaks}
+        calls = enumerate(self.recording.calls)
+        return {number: by_message[call.message] for number, call in calls if call.message in by_message}
 
     @property
     def is_estimated(self) -> bool:

@@ -1,10 +1,12 @@
-"""Points of a session to jump between: its peak, trigger firings and context events."""
+"""Points of a session to jump between: its peak, trigger firings, context events and dear cache breaks."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from context_tui.lab.price.break_report import format_break
+from context_tui.lab.price.breaks import find_cache_breaks
 from context_tui.session.session import Session
 from context_tui.tui.timeline.context_events import find_context_events, format_event_point
 from context_tui.tui.timeline.marks import CHANGED_VERDICTS, RowMarker
@@ -36,6 +38,9 @@ def find_jump_points(
         reasons.setdefault(first_effect, []).append(effect)
     for event in find_context_events(session):
         reasons.setdefault(event.message, []).append(format_event_point(event))
+    history = find_cache_breaks(session)
+    for each in history.dear_breaks:
+        reasons.setdefault(each.message, []).append(f"cache: {format_break(each, history.rate_table.unit)}")
     if peak := find_peak(session):
         message, tokens = peak
         reason = f"peak of {tokens:,} tokens recorded by the request of message {message:,}"

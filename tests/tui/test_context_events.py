@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import context_tui as ct
+from context_tui.lab.price.breaks import find_cache_breaks
 from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.session.facts import Compaction, Drop, Epoch
 from context_tui.session.session import Session
@@ -33,6 +36,8 @@ from context_tui.tui.view import View
 from tests.tui.inspecting import CLEAR, DROP, app, eventful, opened, session, settled
 
 FALLS = "recorded context fell by 25,760: cleared results (inferred, 11 results)"
+
+SAMPLES = Path(ct.__file__).parents[1] / "sample_sessions"
 
 
 def events_in(rows: TimelineRows) -> list[tuple[int, object]]:
@@ -120,6 +125,13 @@ def test_jumps_stop_at_clears_and_drops() -> None:
     points = {point.at: point.reason for point in find_jump_points(eventful(), "defect-microcompact", [])}
     assert points[CLEAR] == "before the context was cleared (/clear)"
     assert points[DROP].endswith("fell by 25,760: 11 results cleared (inferred)")
+
+
+def test_jumps_stop_at_dear_cache_breaks() -> None:
+    session = ct.open_session(str(SAMPLES / "coding-session.jsonl"))
+    points = {point.at: point.reason for point in find_jump_points(session, "none", [])}
+    [dear] = find_cache_breaks(session).dear_breaks
+    assert f"cache: expired: {dear.tokens:,} tokens paid again" in points[dear.message]
 
 
 def test_the_recorded_line_begins_anew_at_a_clear_and_marks_a_drop() -> None:

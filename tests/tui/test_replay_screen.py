@@ -28,6 +28,7 @@ from tests.tui.inspecting import inspector, opened, settled, unsafe
 from tests.tui.tuning import sample
 
 WINDOW = 60_000
+SAMPLES = Path(ct.__file__).parents[1] / "sample_sessions"
 Snap = Callable[..., bool]
 
 
@@ -359,6 +360,18 @@ async def test_the_agents_own_policy_is_held_against_what_it_did(width: int, tol
         screen.action_go(compacted)
         await pilot.pause()
         assert "back-test claude-code-auto: it fires 33 calls earlier" in drawn(running)
+
+
+async def test_a_call_that_paid_for_the_cache_again_has_a_sign_and_its_cause() -> None:
+    running = alone(ct.open_session(str(SAMPLES / "coding-session.jsonl")))
+    async with running.run_test(size=(120, 32)) as pilot:
+        screen = await along(pilot, worth=True)
+        [(call, found)] = screen.comparison.cache_breaks.items()
+        screen.action_go(call)
+        await pilot.pause()
+        text = drawn(running)
+        assert "$ cache paid again" in text
+        assert f"$ cache: expired: {found.tokens:,} tokens paid again" in text and found.evidence in text
 
 
 # Pictures

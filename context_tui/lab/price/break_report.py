@@ -93,6 +93,13 @@ def format_costs(costs: dict[CostUnit, float]) -> str:
     return " and ".join(format_cost(cost, unit, with_unit=True) for unit, cost in sorted(costs.items()))
 
 
+def format_break(cache_break: CacheBreak, unit: CostUnit) -> str:
+    """Format a break as its cause, tokens and cost, as in ``system changed: 338,864 tokens paid again ($6.44)``."""
+    about = "about " if cache_break.is_estimated else ""
+    cost = format_cost(cache_break.cost, unit, with_unit=True)
+    return f"{cache_break.cause}: {about}{cache_break.tokens:,} tokens paid again ({cost})"
+
+
 def build_advice(sessions: Sequence[SessionBreaks]) -> list[str]:
     """Return a sentence for each change that would have cost less than the breaks that it avoids, dearest first."""
     cases = list_cases(sessions)

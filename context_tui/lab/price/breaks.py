@@ -40,6 +40,8 @@ Source = Literal["recorded", "inferred"]
 AUTOMATIC_BLOCK, AUTOMATIC_MINIMUM = 128, 1_024
 """Tokens by which an automatic cache counts, and the smallest prompt that it keeps."""
 
+MIN_DEAR_TOKENS, MIN_DEAR_SHARE = 5_000, 0.05
+"""Fewest tokens, and smallest share of the cost of a session's breaks, of a break that is worth a look."""
 MIN_EMPTY_READS, EMPTY_READ_RATIO = 3, 5
 """Number of turns that began with nothing read from which a change of the system prompt is inferred, and how many times
 as often this happened as within turns."""
@@ -134,6 +136,12 @@ class CacheHistory:
     def cost(self) -> float:
         """Cost of the tokens paid again above that of reading them, in ``rate_table.unit``."""
         return sum(each.cost for each in self.breaks)
+
+    @property
+    def dear_breaks(self) -> list[CacheBreak]:
+        """The breaks that are worth a look: large ones that make a good part of the cost."""
+        least = MIN_DEAR_SHARE * self.cost
+        return [each for each in self.breaks if each.tokens >= MIN_DEAR_TOKENS and each.cost >= least]
 
 
 def find_cache_breaks(

@@ -11,6 +11,7 @@ from operator import gt
 from pathlib import PurePath
 from typing import NamedTuple
 
+from context_tui.lab.price.break_report import format_break
 from context_tui.lab.price.pricing import FiringPrice
 from context_tui.lab.price.report import VERDICT_TEXTS
 from context_tui.lab.replay.result import Firing, format_firing, format_never_fired
@@ -32,6 +33,7 @@ from context_tui.tui.rendering.formatting import format_line
 from context_tui.tui.rendering.layout import wrap_text
 from context_tui.tui.replay.sawtooth import (
     BLOCK_STYLE,
+    BREAK_SIGN,
     CLEARING_SIGN,
     COMPACTION_SIGN,
     FIRING_SIGN,
@@ -108,6 +110,7 @@ def format_legend(signs: Collection[str], width: int) -> list[Run]:
         COMPACTION_SIGN: ("recorded compaction", "compacted"),
         CLEARING_SIGN: ("recorded clearing or drop", "cleared"),
         OVERFLOW_SIGN: ("over the window", "over"),
+        BREAK_SIGN: ("cache paid again", "cache"),
     }
     visible_signs = [sign for sign in labels if sign in ("█", SHADE) or sign in signs]
     styles = {"█": BLOCK_STYLE, FIRING_SIGN: f"{BOLD} {WARN}", OVERFLOW_SIGN: f"{BOLD} {BAD}"}
@@ -199,7 +202,12 @@ def format_nearest_firings(comparison: Comparison, width: int) -> list[list[Run]
 
 
 def format_event_lines(comparison: Comparison, width: int) -> Iterator[list[Run]]:
-    """Yield a line for each recorded event, such as a compaction, just before the call under the cursor."""
+    """Yield a line for each recorded event at the call under the cursor, such as a compaction or a cache break."""
+    if (found := comparison.cache_breaks.get(comparison.call)) and comparison.recording_index:
+        unit = comparison.recording_index.cache_history.rate_table.unit
+        yield [(f"{BREAK_SIGN} ", BOLD), (shorten_at_word(f"cache: {format_break(found, unit)}", width - 2), MUTED)]
+        evidence = format_safe_line(f"{found.source}: {found.evidence}")
+        yield [("  why ", MUTED), (shorten_at_word(evidence, width - 6), "")]
     facts, is_undone = comparison.session.facts, comparison.recorded_mode == "ignore"
     for event in comparison.context_events.get(comparison.call, ()):
         sign = COMPACTION_SIGN if event.begins_context else CLEARING_SIGN

@@ -23,7 +23,7 @@ CURSOR_BACKGROUND = frozenset((" ", SHADE, RULE, TRACE))
 """Glyphs that the line of the cursor is drawn over; it does not break letters."""
 THRESHOLD_LABEL, DRAG_SIGN = "threshold", "↕"
 """Label of a threshold, and the sign after its size that shows that it can be dragged."""
-FIRING_SIGN, COMPACTION_SIGN, CLEARING_SIGN, OVERFLOW_SIGN = "▲", "│", "▾", "!"
+FIRING_SIGN, COMPACTION_SIGN, CLEARING_SIGN, OVERFLOW_SIGN, BREAK_SIGN = "▲", "│", "▾", "!", "$"
 BLOCK_STYLE = "$primary 60%"
 """Style of the blocks, calmer than that of a small chart's lines."""
 MIN_WINDOW_SHARE = 0.4
@@ -37,6 +37,7 @@ class Sawtooth:
     Attributes:
         sizes: tokens of the context under the policy; ``baseline_sizes`` are those without it.
         recorded_sizes: recorded tokens; empty if they are the same as ``baseline_sizes``.
+        break_calls: calls that paid again for many tokens in the prompt cache, as recorded.
     """
 
     sizes: Sequence[int]
@@ -46,6 +47,7 @@ class Sawtooth:
     thresholds: tuple[int, ...]
     firing_calls: Collection[int]
     event_signs: Mapping[int, str]
+    break_calls: Collection[int] = ()
 
 
 class ChartScale(NamedTuple):
@@ -181,7 +183,9 @@ def choose_sign(sawtooth: Sawtooth, calls: range) -> str:
     event_signs = {sawtooth.event_signs[call] for call in calls if call in sawtooth.event_signs}
     if event_signs:
         return COMPACTION_SIGN if COMPACTION_SIGN in event_signs else CLEARING_SIGN
-    return OVERFLOW_SIGN if any(sawtooth.sizes[call] > sawtooth.windows[call] for call in calls) else ""
+    if any(sawtooth.sizes[call] > sawtooth.windows[call] for call in calls):
+        return OVERFLOW_SIGN
+    return BREAK_SIGN if any(call in sawtooth.break_calls for call in calls) else ""
 
 
 def _draw_signs(canvas: Canvas, sawtooth: Sawtooth, scale: ChartScale, y: int, cursor_columns: range) -> None:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from context_tui.errors import NoSessionFile, WorkStopped, describe_failure
+from context_tui.errors import NoSessionFile, UnreadableSession, WorkStopped, describe_failure
 from context_tui.formats.base import scan
 from context_tui.formats.opening import (
     list_folder_sessions,
@@ -30,11 +30,13 @@ from context_tui.lab.sweep.session_sweep import SweepOptions, sweep_session
 from context_tui.lab.sweep.settings import SweepSetting, build_setting
 from context_tui.policies.registry import POLICIES, find_policy
 from context_tui.policies.toml import parse_policy
-from context_tui.session.session import SessionInfo
+from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import Checkpoint
 
 if TYPE_CHECKING:
     from distributed import Client
+
+T = TypeVar("T")
 
 
 class SweepSource(NamedTuple):
@@ -153,6 +155,42 @@ def _iter_folder_sessions(folder: Path, unread: list[UnreadSession], other_files
                     other_files.append(path)
                 except Exception as error:
                     unread.append(UnreadSession(path, _format_reason(error, path)))
+
+
+class Analysis(NamedTuple, Generic[T]):
+    """The result of a function for a session, with the session's name, its format and its working folder."""
+
+    name: str
+    format: str
+    folder: str
+    value: T
+
+
+def analyze_sessions(
+    specs: Sequence[str | Path], analyze: Callable[[Session], T]
+) -> tuple[list[Analysis[T]], list[UnreadSession]]:
+    """Read all sessions in files, at ``PATH#ID`` and in folders, and return what *analyze* returns for each.
+
+    A session for which it fails is among those that could not be read.
+
+    Raises:
+        UnreadableSession: there is no session that can be read.
+    """
+    sources, unread, _ = find_sources(specs)
+    results = list[Analysis[T]]()
+    for source in sources:
+        try:
+            session = scan(make_scanner(source.info))
+            folder = session.info.cwd or source.info.cwd or os.path.dirname(os.path.abspath(source.info.path))
+            results.append(Analysis(source.name, session.info.format, folder, analyze(session)))
+        except Exception as error:  # a defect costs one session, not the listing
+            unread.append(UnreadSession(source.name, _format_reason(error, source.name)))
+    if not results:
+        reasons = "".join(f"; {each.session}: {each.why}" for each in unread[:1])
+        raise UnreadableSession(
+            f"there is no session to read{reasons}; `context-tui formats` lists the readable formats"
+        )
+    return results, unread
 
 
 def _format_reason(error: Exception, name: str) -> str:

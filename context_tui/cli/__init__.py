@@ -22,6 +22,7 @@ COMMANDS = {
     "replay": "replay a session under one or more policies",
     "sweep": "replay many settings over many sessions and find the Pareto front",
     "cache": "find why tokens in the prompt cache were paid again, and what it cost",
+    "aftermath": "measure what agents did after recorded compactions",
     "tune": "recommend settings for the policy of the agent that recorded the sessions",
     "report": "write a page about sessions for other people, as HTML or Markdown",
     "compare": "compare which facts survive in the summaries of several summarizers",

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
+from functools import partial
 
-from context_tui.batch.workers import SweepSource, find_sources
+from context_tui.batch.workers import analyze_sessions
 from context_tui.cli.options import build_number_type, build_parser, parse_arguments, parse_name
-from context_tui.cli.output import print_line, print_notice, print_table, write_json
+from context_tui.cli.output import print_line, print_notice, print_table, shorten_names, write_json
 from context_tui.cli.sweep import report_unread
-from context_tui.errors import ExitCode, UnreadableSession, describe_failure
-from context_tui.formats.base import scan
-from context_tui.formats.opening import make_scanner
+from context_tui.errors import ExitCode
 from context_tui.lab.price.break_report import (
     BreakCase,
     BreakGroup,
@@ -44,21 +42,10 @@ def run(arguments: Sequence[str]) -> int:
     add("--check", action="store_true", help="compare recorded causes with those inferred without them")
     add("--json", action="store_true", help="print one JSON document")
     options = parse_arguments(parser, arguments)
-    sources, unread, _ = find_sources(options.sessions)
-    sessions, pairs = list[SessionBreaks](), list[tuple[CacheHistory, CacheHistory]]()
-    for source in sources:
-        try:
-            session = scan(make_scanner(source.info))
-            recorded = reconstruct_recorded_calls(session)
-            history = find_cache_breaks(session, recorded=recorded)
-            if options.check:
-                pairs.append((history, find_cache_breaks(session, recorded=recorded, use_reasons=False)))
-            sessions.append(SessionBreaks(source.name, session.info.format, _find_project(session, source), history))
-        except Exception as error:  # one unreadable session does not end the listing
-            unread.append(UnreadSession(source.name, describe_failure(error).removeprefix(f"{source.name}: ")))
+    analyses, unread = analyze_sessions(options.sessions, partial(_find_histories, is_compared=options.check))
+    sessions = [SessionBreaks(each.name, each.format, each.folder, each.value[0]) for each in analyses]
+    pairs = [each.value for each in analyses if options.check]
     report_unread(unread)
-    if not sessions:
-        raise UnreadableSession("there is no session to read; `context-tui formats` lists the readable formats")
     if options.json:
         write_json(_build_report(sessions, pairs, unread))
     else:
@@ -68,8 +55,11 @@ def run(arguments: Sequence[str]) -> int:
     return ExitCode.DONE
 
 
-def _find_project(session: Session, source: SweepSource) -> str:
-    return session.info.cwd or source.info.cwd or os.path.dirname(os.path.abspath(source.info.path))
+def _find_histories(session: Session, *, is_compared: bool) -> tuple[CacheHistory, CacheHistory]:
+    """Return the cache history of a session twice, the second one without the provider's reasons if *is_compared*."""
+    recorded = reconstruct_recorded_calls(session)
+    history = find_cache_breaks(session, recorded=recorded)
+    return history, find_cache_breaks(session, recorded=recorded, use_reasons=False) if is_compared else history
 
 
 def _build_report(
@@ -137,14 +127,14 @@ def _print_report(sessions: Sequence[SessionBreaks], case_count: int) -> None:
         groups = group_cases(cases, get_name)
         if len(groups) > 1:
             _print_groups(title, column, groups, again)
-    folder = os.path.commonpath([os.path.dirname(each.name) for each in recorded])
+    names = shorten_names(each.name for each in recorded)
     rows = [
         (
             format_cost(case.cache_break.cost, case.unit, with_unit=True),
             f"{'~' if case.cache_break.is_estimated else ''}{case.cache_break.tokens:,}",
             case.cache_break.cause,
             case.cache_break.source,
-            f"{case.session.name.removeprefix(folder).removeprefix(os.sep)}:{case.cache_break.message}",
+            f"{names[case.session.name]}:{case.cache_break.message}",
             case.cache_break.evidence,
         )
         for case in cases

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
@@ -45,6 +46,13 @@ def build_session_name(session: Session) -> dict[str, Any]:
 def build_plugin_report(plugin: BrokenPlugin) -> dict[str, str]:
     """Build the JSON report on a format or policy plug-in that cannot be used."""
     return {"name": plugin.name, "package": plugin.package, "why": plugin.reason}
+
+
+def shorten_names(names: Iterable[str]) -> dict[str, str]:
+    """Return session names without the folder that all of them have in common."""
+    names = list(names)
+    folder = os.path.commonpath([os.path.dirname(os.path.abspath(name)) for name in names]) if names else ""
+    return {name: os.path.relpath(os.path.abspath(name), folder) for name in names}
 
 
 def print_table(

@@ -17,6 +17,8 @@ from context_tui.cli.sweep import report_unread, run_sweep
 from context_tui.errors import ExitCode, UnreadableSession
 from context_tui.formats.base import scan
 from context_tui.formats.opening import make_scanner
+from context_tui.lab.aftermath.measure import measure_aftermaths
+from context_tui.lab.aftermath.report import ExtraCalls, SessionAftermath, estimate_extra_calls
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT
 from context_tui.lab.sweep.grids import propose_grid
 from context_tui.lab.sweep.recommendation import (
@@ -44,12 +46,16 @@ MAX_SETTINGS_SHOWN = 30
 
 
 class Tuning(NamedTuple):
-    """The sweep of one policy over one agent's sessions, with the recommendation and the context window for it."""
+    """The sweep of one policy over one agent's sessions, with the recommendation and the context window for it.
+
+    ``extra_calls`` are those that the agent needed after recorded compactions, or None if there are none to measure.
+    """
 
     agent: str
     sweep: Sweep
     recommendation: Recommendation
     window: Window
+    extra_calls: ExtraCalls | None = None
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -63,7 +69,11 @@ def run(arguments: Sequence[str]) -> int:
     if options.json:
         reports = [
             build_recommendation_report(each.recommendation, format_agent_configuration(each))
-            | {"agent": each.agent, "rows": [build_row_report(row) for row in each.sweep.sorted_rows]}
+            | {
+                "agent": each.agent,
+                "extra_calls": vars(each.extra_calls) if each.extra_calls else None,
+                "rows": [build_row_report(row) for row in each.sweep.sorted_rows],
+            }
             for each in tunings
         ]
         first = reports[0] if reports else {"recommendation": None, "evidence": None, "rows": []}
@@ -177,7 +187,21 @@ def _tune(
     report_unread(sweep.unread)
     if not sweep.rows:
         return f"{policy.name}: none of {format_count(len(sources), 'session')} could be replayed"
-    return Tuning(agent, sweep, recommend_setting(sweep), session.window)
+    extra_calls = _measure_extra_calls(sources)
+    rates = (extra_calls.value, extra_calls.high) if extra_calls and extra_calls.high is not None else ()
+    return Tuning(agent, sweep, recommend_setting(sweep, rates), session.window, extra_calls)
+
+
+def _measure_extra_calls(sources: Sequence[SweepSource]) -> ExtraCalls | None:
+    """Measure how many more calls the agents needed after the recorded compactions of their sessions."""
+    rows = list[SessionAftermath]()
+    for source in sources:
+        try:
+            found = measure_aftermaths(scan(make_scanner(source.info)))
+        except Exception:  # reported by the sweep
+            continue
+        rows += [SessionAftermath(source.name, source.info.format, each) for each in found]
+    return estimate_extra_calls(rows)
 
 
 def _open_largest(sources: Sequence[SweepSource]) -> Session | None:
@@ -212,7 +236,9 @@ def _print_tuning(tuning: Tuning) -> None:
     print_line(f"{agent}{policy}, {format_count(len(sweep.settings), 'setting')} over {sessions}")
     for sentence in format_recommendation(recommendation):
         print_line(f"  {sentence}")
-    if recommendation.verdict in ("recommended", "too little evidence"):
+    if tuning.extra_calls is not None:
+        print_line(f"  Extra calls after recorded compactions: {tuning.extra_calls.sentence}")
+    if recommendation.verdict in ("recommended", "too little evidence", "depends on extra calls"):
         print_line("  To set it:")
         for line in format_agent_configuration(tuning):
             print_line(f"    {line}")

@@ -3,15 +3,19 @@
 A setting is judged by its cost: all prompts and summaries, and an estimate of what it costs to fetch again what the
 session needed later. It must not send more calls over the window than the current setting. The evidence is bootstrapped
 over the sessions: in each resample they are drawn with replacement.
+
+A replay leaves open how many calls the agent needs in addition, once content was removed. Where this was measured
+(:mod:`context_tui.lab.aftermath`), a setting is recommended only if it is the best one without extra calls, with the
+measured number, and at the upper end of its interval.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy
 
@@ -30,7 +34,21 @@ RESAMPLES, SEED = 1_000, 20_261_124
 NEARLY_AS_GOOD = 0.05
 """Part of the saving that a setting may lack to be in the range of settings that are about as good."""
 
-Verdict = Literal["recommended", "no better", "too little evidence", "never fires", "no price"]
+Verdict = Literal[
+    "recommended", "depends on extra calls", "no better", "too little evidence", "never fires", "no price"
+]
+
+
+class RankedAt(NamedTuple):
+    """The best setting if the agent needs ``extra_calls`` more calls per 1,000 removed tokens.
+
+    ``saved`` is the cost that it then saves, and ``wins`` the number of resamples in which it is the best.
+    """
+
+    extra_calls: float
+    setting: str
+    saved: float
+    wins: int
 
 
 @dataclass(frozen=True)
@@ -44,6 +62,8 @@ class Recommendation:
         interval: 5th and 95th percentile of ``saved`` over the resamples.
         wins: number of resamples in which the setting is the best one.
         ranges: for each parameter that differs, the lowest and highest value among settings that save about as much.
+        ranking: the best setting without extra calls and, where they were measured, with the measured number of them
+            and at the upper end of its interval.
     """
 
     verdict: Verdict
@@ -57,6 +77,7 @@ class Recommendation:
     interval: tuple[float, float]
     wins: int
     ranges: Mapping[str, tuple[Any, Any]]
+    ranking: tuple[RankedAt, ...] = ()
 
     @property
     def refetch(self) -> float:
@@ -99,8 +120,12 @@ def list_configurable_parameters(policy: Policy, window: Window) -> list[Paramet
     return parameters
 
 
-def recommend_setting(sweep: Sweep) -> Recommendation:
-    """Return the setting that saves the most money in a priced sweep, with the evidence for it."""
+def recommend_setting(sweep: Sweep, extra_calls: Sequence[float] = ()) -> Recommendation:
+    """Return the setting that saves the most money in a priced sweep, with the evidence for it.
+
+    Args:
+        extra_calls: numbers of extra calls per 1,000 removed tokens for which the setting has to be the best, too.
+    """
     settings = {setting.name: setting for setting in sweep.settings if setting.name in sweep.totals}
     names, current = list(settings), sweep.current
     by_session = {
@@ -110,6 +135,9 @@ def recommend_setting(sweep: Sweep) -> Recommendation:
     }
     costs = numpy.array(
         [[cost.total if (cost := rows[name].cost) else 0.0 for name in names] for rows in by_session.values()]
+    )
+    call_costs = numpy.array(
+        [[cost.extra_calls if (cost := rows[name].cost) else 0.0 for name in names] for rows in by_session.values()]
     )
     overflows = sweep.totals[current].overflows
     is_allowed = numpy.array([sweep.totals[name].overflows <= overflows for name in names])
@@ -124,9 +152,14 @@ def recommend_setting(sweep: Sweep) -> Recommendation:
     }
     random = numpy.random.default_rng(SEED)
     count = len(by_session)
-    resamples = random.multinomial(count, [1 / count] * count, RESAMPLES) @ savings
-    low, high = (float(bound) for bound in numpy.percentile(resamples[:, best], (5, 95)))
-    wins = int((numpy.where(is_allowed, resamples, -numpy.inf).argmax(axis=1) == best).sum())
+    draws = random.multinomial(count, [1 / count] * count, RESAMPLES)
+    low, high = (float(bound) for bound in numpy.percentile((draws @ savings)[:, best], (5, 95)))
+    ranking = []
+    for rate in (0.0, *extra_calls):
+        rated = savings + rate * (call_costs[:, [names.index(current)]] - call_costs)
+        winner = int(numpy.argmax(numpy.where(is_allowed, rated.sum(axis=0), -numpy.inf)))
+        wins = int((numpy.where(is_allowed, draws @ rated, -numpy.inf).argmax(axis=1) == winner).sum())
+        ranking.append(RankedAt(rate, names[winner], float(rated[:, winner].sum()), wins))
     verdict: Verdict = "recommended"
     if not any(totals.firings for totals in sweep.totals.values()):
         verdict = "never fires"
@@ -134,9 +167,13 @@ def recommend_setting(sweep: Sweep) -> Recommendation:
         verdict = "no better"
     elif len(gains) < MIN_SESSIONS or low <= 0:
         verdict = "too little evidence"
+    elif any(each.setting != names[best] for each in ranking):
+        verdict = "depends on extra calls"
     totals = dict(zip(names, savings.sum(axis=0), strict=True))
     ranges = _find_ranges(settings, names[best], current, totals)
-    return _build(sweep, settings[names[best]], settings[current], gains, (low, high), wins, ranges, verdict)
+    setting, wins = settings[names[best]], ranking[0].wins
+    result = _build(sweep, setting, settings[current], gains, (low, high), wins, ranges, verdict)
+    return replace(result, ranking=tuple(ranking))
 
 
 def _build(
@@ -186,7 +223,10 @@ def format_recommendation(recommendation: Recommendation) -> list[str]:
     today_cost = result.current_totals.cost.cost if result.current_totals.cost else 0.0
     saving = format_saving(result.saved, unit, total=today_cost, with_unit=True)
     best = f"{_format_values(result.setting, result.ranges)} in place of {current}"
-    sentences = [f"Recommended: {best}." if result.verdict == "recommended" else f"Too little evidence for {best}."]
+    answers = {"recommended": "Recommended", "depends on extra calls": "It depends on the agent"}
+    sentences = [
+        f"{answers[result.verdict]}: {best}." if result.verdict in answers else f"Too little evidence for {best}."
+    ]
     cost = format_cost(result.refetch, unit, with_unit=True)
     sentences.append(f"It {saving}, with {cost} counted for fetching again what was needed later.")
     needed, needed_today = totals.drops.tokens_used_later or 0, result.current_totals.drops.tokens_used_later or 0
@@ -207,9 +247,28 @@ def format_recommendation(recommendation: Recommendation) -> list[str]:
     low, high = (format_saving(bound, unit, with_unit=True) for bound in result.interval)
     wins = f"it is the best setting in {result.wins:,} of {RESAMPLES:,}"
     sentences.append(f"In nine of ten resamples of the sessions it {low} to {high.removeprefix('saves ')}; {wins}.")
+    sentences += _format_ranking(result)
     if result.verdict == "too little evidence" and len(result.gains) < MIN_SESSIONS:
         affected = format_count(len(result.gains), "session")
         sentences.append(f"It changes {affected}; a recommendation needs {MIN_SESSIONS}.")
+    return sentences
+
+
+def _format_ranking(result: Recommendation) -> list[str]:
+    """Say which setting is the best if the agent needs extra calls after content was removed."""
+    sentences = []
+    for each in result.ranking[1:]:
+        if each.setting == result.setting.name:
+            name = "the same setting is the best one"
+        else:
+            name = f"{each.setting} is the best one"
+        saving = format_saving(each.saved, result.unit, with_unit=True)
+        sentences.append(
+            f"With {each.extra_calls:+.3f} extra calls per 1,000 removed tokens, {name} and {saving}; "
+            f"it is the best in {each.wins:,} of {RESAMPLES:,} resamples."
+        )
+    if not sentences and result.totals.cost and (calls := result.totals.cost.break_even_calls) is not None:
+        sentences.append(f"It pays unless the agent needs more than {calls:.2f} extra calls per 1,000 removed tokens.")
     return sentences
 
 
@@ -241,5 +300,6 @@ def build_recommendation_report(recommendation: Recommendation, native: Sequence
             "interval": list(recommendation.interval),
             "wins": recommendation.wins,
             "resamples": RESAMPLES,
+            "ranking": [each._asdict() for each in recommendation.ranking],
         },
     }

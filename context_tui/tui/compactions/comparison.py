@@ -9,6 +9,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from context_tui.compaction.recorded_compactions import RecordedCompaction, count_tokens_by_category
+from context_tui.lab.aftermath.measure import Aftermath
+from context_tui.lab.aftermath.report import format_aftermath
 from context_tui.lab.regret.cases import ReusedBlock
 from context_tui.session.context import Context
 from context_tui.session.facts import Compaction, Facts
@@ -18,7 +20,7 @@ from context_tui.tokens.context_size import ContextSize
 from context_tui.tokens.estimators import bytes4
 from context_tui.tui.jump_points import find_next
 from context_tui.tui.rendering.formatting import format_line, format_row_kind, has_unknown_size
-from context_tui.tui.terminal.cells import shorten
+from context_tui.tui.terminal.cells import shorten, shorten_at_word
 from context_tui.tui.terminal.themes import BAD, BOLD, GOOD, MUTED, PRIMARY, WARN
 from context_tui.tui.widgets.gauge import CATEGORY_STYLES
 from context_tui.tui.widgets.styled_text import Run, justify_runs, pad_runs, set_background, wrap_parts
@@ -49,6 +51,7 @@ class CompactionComparison:
 
     ``reused_blocks`` are the lost blocks that were needed later; they are complete once ``is_reuse_known`` is set.
     ``predicted_size`` is the size predicted for the first request after the compaction; None if it cannot be predicted.
+    ``aftermath`` says what the agent did after it; None until it is measured, and if no call follows.
     """
 
     compaction: RecordedCompaction
@@ -57,6 +60,7 @@ class CompactionComparison:
     predicted_size: ContextSize | None = None
     reused_blocks: Sequence[ReusedBlock] = ()
     is_reuse_known: bool = False
+    aftermath: Aftermath | None = None
     cursor: int = -1
     """Row under the cursor; by default that of the summary, or of the first message that was lost or cleared."""
 
@@ -168,7 +172,12 @@ def format_summary(comparison: CompactionComparison, width: int) -> list[list[Ru
         parts.insert(1, [("predicted ", MUTED), (f"{tokens_after:,}", BOLD), (difference, MUTED)])
     if isinstance(compaction.event, Compaction) and compaction.event.missing_messages:
         parts.append([(f"{format_count(compaction.event.missing_messages, 'kept record')} not in the file", WARN)])
-    return [*wrap_parts(parts, width), *wrap_parts([_format_reuse(comparison)], width)]
+    lines = [*wrap_parts(parts, width), *wrap_parts([_format_reuse(comparison)], width)]
+    if comparison.aftermath is not None:
+        lines.append(
+            [("afterwards ", MUTED), (shorten_at_word(format_aftermath(comparison.aftermath), width - 11), "")]
+        )
+    return lines
 
 
 def _format_without_before(compaction: RecordedCompaction, after: str) -> list[list[Run]]:

@@ -15,6 +15,7 @@ from context_tui.compaction.recorded_compactions import (
     find_recorded_compactions,
     predict_size_after,
 )
+from context_tui.lab.aftermath.measure import Aftermath, measure_aftermaths
 from context_tui.lab.regret.cases import ReusedBlock, find_reused_blocks
 from context_tui.lab.regret.index import build_use_index
 from context_tui.session.session import Session
@@ -106,6 +107,7 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
             self.call_later(self._show_sizes, [predict_size_after(compaction, table) for compaction in compactions])
             uses = build_use_index(self.session, job.checkpoint)
             self.call_later(self._show_reused, [find_reused_blocks(compaction, uses) for compaction in compactions])
+            self.call_later(self._show_aftermaths, measure_aftermaths(self.session, job.checkpoint))
 
         start_work(self, "compactions", "read the compactions", work)
 
@@ -131,6 +133,13 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
     def _show_reused(self, blocks_by_compaction: Sequence[Sequence[ReusedBlock]]) -> None:
         for comparison, reused_blocks in zip(self.comparisons, blocks_by_compaction, strict=True):
             comparison.set_reused_blocks(reused_blocks)
+        self.draw()
+
+    def _show_aftermaths(self, aftermaths: Sequence[Aftermath]) -> None:
+        by_compaction = {(each.message, each.kind): each for each in aftermaths}
+        for comparison in self.comparisons:
+            compaction = comparison.compaction
+            comparison.aftermath = by_compaction.get((compaction.message, compaction.kind))
         self.draw()
 
     def show_work_error(self, message: str, group: str) -> None:

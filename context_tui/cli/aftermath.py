@@ -1,0 +1,133 @@
+"""``context-tui aftermath``: what agents did after recorded compactions, compared with other points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from context_tui.batch.workers import analyze_sessions
+from context_tui.cli.options import build_parser, parse_arguments, parse_name
+from context_tui.cli.output import print_line, print_table, shorten_names, write_json
+from context_tui.cli.sweep import report_unread
+from context_tui.errors import ExitCode
+from context_tui.lab.aftermath.measure import NEAR_CALLS, WINDOW_CALLS, Course, measure_aftermaths
+from context_tui.lab.aftermath.report import (
+    SessionAftermath,
+    build_aftermath_report,
+    estimate_extra_calls,
+    group_aftermaths,
+)
+from context_tui.lab.aftermath.steps import CORRECTION_FORMS
+from context_tui.lab.sweep.results import UnreadSession
+from context_tui.text.numbers import format_count
+
+MAX_COMPACTIONS_SHOWN = 20
+GROUPINGS: dict[str, Callable[[SessionAftermath], str]] = {
+    "agent": lambda row: row.agent,
+    "model": lambda row: f"{row.agent} {row.aftermath.model or 'unknown'}",
+    "version": lambda row: f"{row.agent} {row.aftermath.version or 'unknown'}",
+    "kind": lambda row: row.aftermath.kind,
+    "place": lambda row: "within a turn" if row.aftermath.distance else "before a turn",
+}
+"""Names of the groups in which compactions are compared, and the group of each compaction."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Report what followed the recorded compactions of the named sessions, and return the exit code."""
+    about = "Measure what agents did after recorded compactions, compared with other points of their sessions."
+    parser = build_parser("aftermath", about)
+    add = parser.add_argument
+    add("sessions", nargs="+", type=parse_name, metavar="SESSION", help="files, PATH#ID, or folders of sessions")
+    add("--json", action="store_true", help="print one JSON document")
+    options = parse_arguments(parser, arguments)
+    analyses, unread = analyze_sessions(options.sessions, measure_aftermaths)
+    rows = [SessionAftermath(each.name, each.format, found) for each in analyses for found in each.value]
+    report_unread(unread)
+    if options.json:
+        write_json(_build_report(rows, len(analyses), unread))
+    else:
+        _print_report(rows, len(analyses))
+    return ExitCode.DONE
+
+
+def _build_report(rows: Sequence[SessionAftermath], count: int, unread: Sequence[UnreadSession]) -> dict[str, object]:
+    extra_calls = estimate_extra_calls(rows)
+    groups = {
+        name: [
+            {
+                **group._asdict(),
+                **{key: course and course._asdict() for key, course in list(group._asdict().items())[2:]},
+                "extra_calls": vars(each) if (each := _estimate_group(rows, get_name, group.name)) else None,
+            }
+            for group in group_aftermaths(rows, get_name)
+        ]
+        for name, get_name in GROUPINGS.items()
+    }
+    return {
+        "schema": "context-tui.aftermath/1",
+        "sessions": count,
+        "window_calls": WINDOW_CALLS,
+        "near_calls": NEAR_CALLS,
+        "correction_forms": list(CORRECTION_FORMS),
+        "extra_calls": vars(extra_calls) if extra_calls else None,
+        "groups": groups,
+        "compactions": [build_aftermath_report(row) for row in rows],
+        "unread": [each._asdict() for each in unread],
+    }
+
+
+def _estimate_group(
+    rows: Sequence[SessionAftermath], get_name: Callable[[SessionAftermath], str], name: str
+) -> object | None:
+    return estimate_extra_calls([row for row in rows if get_name(row) == name])
+
+
+def _print_report(rows: Sequence[SessionAftermath], count: int) -> None:
+    compactions = format_count(len(rows), "recorded compaction")
+    print_line(f"{compactions} with a call after it in {format_count(count, 'session')}")
+    if not rows:
+        return
+    overall = estimate_extra_calls(rows)
+    print_line(f"extra calls up to the first edit or the end of the turn: {overall.sentence if overall else 'unknown'}")
+    heads = ("", "compactions", "calls to edit", "tokens", "read again", "run again", "failed again", "corrections")
+    for name, get_name in GROUPINGS.items():
+        lines = []
+        groups = group_aftermaths(rows, get_name)
+        for group in groups:
+            lines.append((group.name, group.compactions, *_format_course(group.after)))
+            for title, course in (("before them", group.before), ("matches", group.matched)):
+                if course is not None:
+                    lines.append((f"  {title}", "", *_format_course(course)))
+        if len(groups) > 1 or name == "agent":
+            print_table(
+                f"by {name}: means after the compactions, {WINDOW_CALLS} calls before, and at matches", heads, lines
+            )
+            for group in groups:
+                estimate = estimate_extra_calls([row for row in rows if get_name(row) == group.name])
+                if estimate is not None:
+                    print_line(f"  {group.name}: {estimate.sentence}")
+    names = shorten_names({row.session: None for row in rows})
+    cells = [
+        (
+            f"{names[row.session]}:{row.aftermath.message}",
+            row.aftermath.kind,
+            row.aftermath.removed,
+            row.aftermath.distance,
+            *_format_course(row.aftermath.after),
+            len(row.aftermath.matches),
+            "unknown" if (extra := row.aftermath.extra_calls) is None else f"{extra:+.1f}",
+        )
+        for row in sorted(rows, key=lambda row: -(row.aftermath.extra_calls or -1e9))
+    ]
+    case_heads = ("session:message", "kind", "removed", "call of turn", *heads[2:], "matches", "extra calls")
+    print_table("compactions, with the most extra calls first", case_heads, cells, MAX_COMPACTIONS_SHOWN)
+    print_line()
+    print_line(
+        "A recording shows what followed, not what would have followed without the compaction; docs/aftermath.md"
+    )
+    print_line("defines each column.")
+
+
+def _format_course(course: Course) -> tuple[str, ...]:
+    calls = "unknown" if course.calls is None else f"{course.calls:.1f}"
+    tokens = "unknown" if course.tokens is None else f"{course.tokens:,.0f}"
+    return calls, tokens, *(f"{value:.1f}" for value in course[2:])

@@ -1,0 +1,190 @@
+"""Measure what an agent did after each recorded compaction, and at matched points of the same session.
+
+A *match* of a compaction is a call with the same number of calls since its turn began (or nearly the same, if there is
+none), with no compaction within ``NEAR_CALLS`` calls. What a compaction costs in calls is the number of calls from it
+to the first edit, or else to the end of the turn, less the mean of the same number at its matches. Per 1,000 removed
+tokens, this is the λ of ``context_tui.lab.price.pricing``: there, the extra calls at which a saving is gone.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import NamedTuple
+
+from context_tui.compaction.recorded_compactions import CompactionKind, RecordedCompaction, find_recorded_compactions
+from context_tui.lab.aftermath.steps import RepeatKind, Step, build_steps
+from context_tui.session.facts import Compaction, order_at
+from context_tui.session.session import Session
+from context_tui.session.values import Checkpoint
+from context_tui.session.window import model_at
+
+WINDOW_CALLS = 20
+"""Calls after a point in which repeats, failures and corrections are counted."""
+NEAR_CALLS = 10
+"""Calls before and after a match in which no compaction may be."""
+MAX_MATCHES = 50
+"""Maximum number of matches of a compaction, those with the most similar distance."""
+
+
+class Course(NamedTuple):
+    """What an agent did from a point on.
+
+    Attributes:
+        calls, tokens: calls to the model up to the first edit or the end of the turn, and the tokens of these calls;
+            None if a compaction or the end of the session comes first.
+        reads, commands, failures: repeats within ``WINDOW_CALLS`` calls of what was in the context at the point.
+        corrections: typed corrections within ``WINDOW_CALLS`` calls.
+    """
+
+    calls: float | None
+    tokens: float | None
+    reads: float
+    commands: float
+    failures: float
+    corrections: float
+
+
+@dataclass(frozen=True)
+class Aftermath:
+    """A recorded compaction with what followed it and what follows its matches on average.
+
+    Attributes:
+        message, kind, trigger: as in :class:`RecordedCompaction`.
+        distance: calls since the turn began; 0 if the compaction stands before the first call of a turn.
+        removed: tokens that it removed, as recorded or as estimated.
+        after, before: course after it, and at the call ``WINDOW_CALLS`` calls before it, or None if there is none.
+        matched: mean course at the ``matches``, or None if there are none.
+    """
+
+    message: int
+    kind: CompactionKind
+    trigger: str
+    model: str
+    version: str
+    distance: int
+    removed: int
+    after: Course
+    before: Course | None
+    matched: Course | None
+    matches: tuple[int, ...]
+
+    @property
+    def extra_calls(self) -> float | None:
+        """Calls up to the first edit that the matches did not need, or None if either is unknown."""
+        if self.matched is None or self.after.calls is None or self.matched.calls is None:
+            return None
+        return self.after.calls - self.matched.calls
+
+
+def measure_aftermaths(session: Session, checkpoint: Checkpoint = lambda: None) -> list[Aftermath]:
+    """Return the aftermath of each recorded compaction that a call follows; reads all text if there is any.
+
+    Of several compactions before one call, only the last full one, or else the first, has an aftermath.
+    """
+    compactions = [each for each in find_recorded_compactions(session) if len(each.context_before.order)]
+    if not compactions:
+        return []
+    return _Measurement(session, compactions, build_steps(session, checkpoint)).measure()
+
+
+class _Measurement:
+    def __init__(self, session: Session, compactions: Sequence[RecordedCompaction], steps: Sequence[Step]) -> None:
+        self.session, self.compactions, self.steps = session, compactions, steps
+        self.messages = [step.message for step in steps]
+        self.numbers = [bisect_left(self.messages, each.message) for each in compactions]
+        self._known_orders: dict[int, Container[int]] = {}
+
+    def measure(self) -> list[Aftermath]:
+        by_number: dict[int, RecordedCompaction] = {}
+        for compaction, number in zip(self.compactions, self.numbers, strict=True):
+            if number < len(self.steps) and (number not in by_number or compaction.kind == "full"):
+                by_number[number] = compaction  # of several before one call, the full one explains what follows
+        return [self._measure_one(each, number) for number, each in by_number.items()]
+
+    def _measure_one(self, compaction: RecordedCompaction, number: int) -> Aftermath:
+        facts, event = self.session.facts, compaction.event
+        matches = self._find_matches(self.steps[number].distance)
+        earlier = number - WINDOW_CALLS
+        return Aftermath(
+            compaction.message,
+            compaction.kind,
+            (event.trigger or "") if isinstance(event, Compaction) else "",
+            model_at(facts, compaction.message) or "",
+            ".".join(map(str, (event.version if isinstance(event, Compaction) else ()) or facts.agent_version)),
+            self.steps[number].distance,
+            _count_removed(compaction),
+            self._follow(number, compaction.message),
+            self._follow(earlier, self.messages[earlier]) if earlier >= 0 else None,
+            _average([self._follow(each, self.messages[each]) for each in matches]),
+            tuple(self.messages[each] for each in matches),
+        )
+
+    def _find_matches(self, distance: int) -> list[int]:
+        """Return the numbers of the calls at about this distance from the start of their turn."""
+        tolerance = max(2, distance // 4) if distance else 0
+        candidates = [
+            (abs(step.distance - distance), number)
+            for number, step in enumerate(self.steps)
+            if abs(step.distance - distance) <= tolerance and bool(step.distance) == bool(distance)
+        ]
+        far = [
+            (difference, number)
+            for difference, number in sorted(candidates)
+            if all(abs(number - other) > NEAR_CALLS for other in self.numbers)
+        ]
+        exact = [pair for pair in far if not pair[0]]
+        return sorted(number for _, number in (exact or far)[:MAX_MATCHES])
+
+    def _follow(self, number: int, message: int) -> Course:
+        """Return the course from call *number* on; repeats are of what was in the context before *message*."""
+        next_compaction = min((other for other in self.numbers if other > number), default=len(self.steps))
+        window = self.steps[number : min(number + WINDOW_CALLS, next_compaction)]
+        known = self._get_order(message)
+        counts: Mapping[RepeatKind, int] = Counter(
+            repeat.kind
+            for step in window
+            for repeat in step.repeats
+            if repeat.earlier < self.messages[number] and repeat.earlier in known
+        )
+        calls, tokens = self._count_to_edit(number, next_compaction)
+        corrections = sum(step.is_corrected for step in window)
+        return Course(calls, tokens, counts["read"], counts["command"], counts["failure"], corrections)
+
+    def _get_order(self, message: int) -> Container[int]:
+        """Return the messages of the context before *message*, without a compaction that begins with it."""
+        if message not in self._known_orders:
+            self._known_orders[message] = frozenset(order_at(self.session.facts, message)[1])
+        return self._known_orders[message]
+
+    def _count_to_edit(self, number: int, end: int) -> tuple[int | None, int | None]:
+        tokens = 0
+        for count, step in enumerate(self.steps[number:end], 1):
+            tokens += step.tokens
+            following = number + count
+            if step.has_edit or (following < len(self.steps) and not self.steps[following].distance):
+                return count, tokens
+        return None, None
+
+
+def _count_removed(compaction: RecordedCompaction) -> int:
+    event, after = compaction.event, compaction.recorded_tokens_after
+    if not isinstance(event, Compaction):
+        return max(event.removed_tokens, 0)
+    if compaction.kind == "full" and compaction.believed_tokens_before is not None and after is not None:
+        return max(compaction.believed_tokens_before - after, 0)
+    return max(event.saved_tokens or sum(map(compaction.count_block_tokens, compaction.removed_blocks)), 0)
+
+
+def _average(courses: Sequence[Course]) -> Course | None:
+    if not courses:
+        return None
+    known = [course for course in courses if course.calls is not None]
+    return Course(
+        fmean(course.calls or 0 for course in known) if known else None,
+        fmean(course.tokens or 0 for course in known) if known else None,
+        *(fmean(values) for values in list(zip(*courses, strict=True))[2:]),
+    )

@@ -1,0 +1,174 @@
+"""Steps of a recorded run: for each call to the model, what it edited, did again or failed at again.
+
+A *repeat* is a call of a tool with the same target as an earlier call, although nothing changed the target since: lines
+of a file are read again and no edit in the session changed the file, or a command line is run again and no file was
+edited at all. A *failure again* is a call that fails and is the same as one that failed before. A *correction* is a
+message that a person typed and that begins with one of ``CORRECTION_FORMS``.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from context_tui.lab.regret.tool_calls import CallEffect, analyze_call, get_command_line, is_same_file
+from context_tui.lab.regret.tools import classify_tool
+from context_tui.session.jsontext import compact_text
+from context_tui.session.session import Session
+from context_tui.session.values import BlockFlag, Checkpoint, Kind, MessageFlag, Role
+
+RepeatKind = Literal["read", "command", "failure"]
+
+CORRECTION_FORMS = (
+    *("no", "nope", "don't", "do not", "stop", "wait", "wrong", "incorrect", "not that", "not what", "not like that"),
+    *("that's not", "that is not", "that's wrong", "this is wrong", "this is not", "you forgot", "you already"),
+    *("you didn't", "you should not", "you shouldn't", "you were supposed", "i said", "i told you", "i asked"),
+    *("as i said", "again,", "instead", "rather than", "undo", "revert", "roll back", "why did you", "why are you"),
+    *("nein", "nicht", "stopp", "falsch", "das ist falsch", "ich sagte", "ich habe gesagt", "wie gesagt"),
+)
+"""Beginnings of typed messages that negate or redirect, in lower case."""
+_CORRECTION = re.compile(rf"(?:{'|'.join(map(re.escape, CORRECTION_FORMS))})(?!\w)")
+
+
+class Repeat(NamedTuple):
+    """A call that repeats an earlier one: its kind, its target, and the message of the earlier result."""
+
+    kind: RepeatKind
+    target: str
+    earlier: int
+
+
+@dataclass
+class Step:
+    """A call to the model, with what its reply did.
+
+    Attributes:
+        message: the reply.
+        distance: number of calls since the turn began; 0 for the first.
+        tokens: recorded tokens that the call sent and received; 0 if unknown.
+        has_edit: whether the reply changes a file.
+        is_corrected: whether the next typed message corrects the agent, for the last call before it.
+    """
+
+    message: int
+    distance: int
+    tokens: int = 0
+    has_edit: bool = False
+    repeats: list[Repeat] = field(default_factory=list)
+    is_corrected: bool = False
+
+
+class _Target(NamedTuple):
+    """The last time that a target was fetched: the message of the result, and how many edits preceded it."""
+
+    message: int
+    edits: int
+
+
+def build_steps(session: Session, checkpoint: Checkpoint = lambda: None) -> list[Step]:
+    """Return a step for each reply of the model, in order; this reads all text."""
+    return _StepBuilder(session, checkpoint).build()
+
+
+class _StepBuilder:
+    def __init__(self, session: Session, checkpoint: Checkpoint) -> None:
+        self.session, self.facts, self.checkpoint = session, session.facts, checkpoint
+        self.steps: list[Step] = []
+        self.edits: list[CallEffect] = []
+        self.fetched: dict[tuple[RepeatKind, str], _Target] = {}
+        self.calls: dict[int, tuple[Step, RepeatKind, str, CallEffect]] = {}  # by row of the tool_use
+
+    def build(self) -> list[Step]:
+        facts, distance = self.facts, 0
+        for message in range(len(self.session)):
+            self.checkpoint()
+            flags = facts.flags[message]
+            if flags & MessageFlag.NOT_SENT:
+                continue
+            if flags & MessageFlag.TURN_START:
+                distance = 0
+                if self.steps and self._is_correction(message):
+                    self.steps[-1].is_corrected = True
+            if facts.role[message] == Role.ASSISTANT:
+                if not flags & MessageFlag.SYNTHETIC:
+                    self.steps.append(Step(message, distance, self._count_tokens(message)))
+                    distance += 1
+                    self._read_reply(message)
+            else:
+                self._read_results(message)
+        return self.steps
+
+    def _is_correction(self, message: int) -> bool:
+        facts = self.facts
+        for row, block in zip(facts.blocks_of(message), self.session.content.blocks(message), strict=False):
+            if facts.kind[row] == Kind.TEXT and not facts.block_flags[row] & BlockFlag.INJECTED:
+                return _CORRECTION.match(str(block.get("text") or "").lstrip(" \n\"'([").lower()) is not None
+        return False
+
+    def _count_tokens(self, message: int) -> int:
+        messages = self.facts.request_message
+        row = bisect_left(messages, message)
+        if row == len(messages) or messages[row] != message:
+            return 0
+        usage = self.facts.requests[row]
+        return usage.context + usage.output
+
+    def _read_reply(self, message: int) -> None:
+        facts, step = self.facts, self.steps[-1]
+        for row, block in zip(facts.blocks_of(message), self.session.content.blocks(message), strict=False):
+            if facts.kind[row] != Kind.TOOL_USE:
+                continue
+            tool, arguments = facts.tool_name(row), block.get("input")
+            effect = analyze_call(tool, arguments)
+            if effect.changed_paths:
+                step.has_edit = True
+            kind, target = _find_target(tool, arguments, effect)
+            self.calls[row] = step, kind, target, effect
+
+    def _read_results(self, message: int) -> None:
+        """Note what the results in a message fetched, changed or failed at, at the step that called for them."""
+        facts = self.facts
+        for row in facts.blocks_of(message):
+            if facts.kind[row] != Kind.TOOL_RESULT or (call := self.calls.pop(facts.tool_use_of(row), None)) is None:
+                continue
+            step, kind, target, effect = call
+            if facts.block_flags[row] & BlockFlag.ERROR:
+                self._note(step, "failure", target, message, self.fetched.get(("failure", target)))
+            elif effect.changed_paths:
+                self.edits.append(effect)
+            elif target:
+                known = self._find_fetched(kind, target, effect)
+                edits = self.edits[known.edits :] if known else []
+                if kind == "read":
+                    edits = [edit for edit in edits if _touches(edit, effect.read_paths)]
+                self._note(step, kind, target, message, None if edits else known)
+
+    def _find_fetched(self, kind: RepeatKind, target: str, effect: CallEffect) -> _Target | None:
+        """Return the last time that a target, or the whole file that it is a part of, was fetched."""
+        whole_file = f"read {effect.read_paths[0]}" if len(effect.read_paths) == 1 else target
+        known = [found for key in (target, whole_file) if (found := self.fetched.get((kind, key)))]
+        return max(known, default=None)
+
+    def _note(self, step: Step, kind: RepeatKind, target: str, message: int, known: _Target | None) -> None:
+        if target and known is not None:
+            step.repeats.append(Repeat(kind, target, known.message))
+        self.fetched[kind, target] = _Target(message, len(self.edits))
+
+
+def _touches(edit: CallEffect, paths: Sequence[str]) -> bool:
+    return any(is_same_file(changed, path) for changed in edit.changed_paths for path in paths)
+
+
+def _find_target(tool: str, arguments: Any, effect: CallEffect) -> tuple[RepeatKind, str]:
+    """Return the kind of repeat that a call can be, and a text that is the same for calls with the same target."""
+    inputs = arguments if isinstance(arguments, dict) else {"input": arguments}
+    verb = classify_tool(tool, inputs)
+    if verb == "run":
+        command = " ".join(get_command_line(inputs).split())
+        return ("read", effect.fetch_key) if effect.read_paths and effect.fetch_key else ("command", command)
+    if verb in ("read", "search") and effect.fetch_key:
+        return ("read", effect.fetch_key) if effect.read_paths else ("command", effect.fetch_key)
+    return "command", compact_text([tool, inputs]) if effect.changed_paths else ""

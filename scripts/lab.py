@@ -19,6 +19,8 @@ sys.path.insert(0, str(ROOT))
 
 from context_tui.errors import Error  # noqa: E402
 from context_tui.formats.opening import open_session, sessions_in  # noqa: E402
+from context_tui.lab.aftermath.measure import measure_aftermaths  # noqa: E402
+from context_tui.lab.aftermath.report import SessionAftermath, estimate_extra_calls, group_aftermaths  # noqa: E402
 from context_tui.lab.price.break_report import (  # noqa: E402
     SessionBreaks,
     compare_causes,
@@ -178,6 +180,7 @@ def build_page(labs: Sequence[Named]) -> tuple[str, dict[str, str]]:
         *_format_backtest(labs),
         *_format_prices(labs),
         *_format_cache_breaks(labs),
+        *_format_aftermaths(labs),
         *_format_policies(policies),
         *_format_settings(settings),
     ]
@@ -391,6 +394,35 @@ def _format_cache_breaks(labs: Sequence[Named]) -> list[str]:
         lines += ["", text, "", "| recorded | inferred | breaks |", "|---|---|--:|"]
         lines += [f"| {each.recorded} | {each.inferred or 'no break'} | {each.breaks} |" for each in comparisons]
     return [*lines, ""]
+
+
+def _format_aftermaths(labs: Sequence[Named]) -> list[str]:
+    rows = [
+        SessionAftermath(each.name, each.lab.session.info.format, found)
+        for each in labs
+        for found in measure_aftermaths(each.lab.session)
+    ]
+    if not (overall := estimate_extra_calls(rows)):
+        return []
+    lines = [
+        "## Aftermath: what followed recorded compactions",
+        "",
+        "[`docs/aftermath.md`](aftermath.md) defines the words. Means after the compactions (at matched points).",
+        "",
+        "| agent | compactions | calls to edit | read again | run again | failed again | corrections | extra calls |",
+        "|---|--:|--:|--:|--:|--:|--:|---|",
+    ]
+    for group in group_aftermaths(rows, lambda row: row.agent):
+        matched = group.matched or (None,) * 6
+        pairs = [(value, matched[n]) for n, value in enumerate(group.after) if n != 1]
+        cells = " | ".join(
+            " ".join(("?" if a is None else f"{a:.1f}", "" if b is None else f"({b:.1f})")).strip() for a, b in pairs
+        )
+        estimate = estimate_extra_calls([row for row in rows if row.agent == group.name])
+        lines.append(
+            f"| {group.name} | {group.compactions} | {cells} | {estimate.sentence if estimate else 'unknown'} |"
+        )
+    return [*lines, "", f"All together: {overall.sentence}.", ""]
 
 
 _TOTALS_HEAD = (

@@ -70,7 +70,7 @@ def test_an_expired_entry(tmp_path: Path) -> None:
 
 def test_an_entry_that_lives_for_an_hour_has_not_expired(tmp_path: Path) -> None:
     made = Recording()
-    hour = {"cache_creation": {"ephemeral_1h_input_tokens": 30_000, "ephemeral_5m_input_tokens": 0}}
+    hour: dict[str, Any] = {"cache_creation": {"ephemeral_1h_input_tokens": 30_000, "ephemeral_5m_input_tokens": 0}}
     made.user("go")
     made.assistant(text("done"), use=usage(10, 0, 30_000, **hour))
     made.user("later", timestamp="2026-01-01T00:09:00.000Z")
@@ -158,7 +158,12 @@ def test_a_rewind(tmp_path: Path) -> None:
 
 def with_reason(made: Recording, reason: str, read: int, written: int) -> None:
     """A reply whose provider says why the cache was missed."""
-    message = {"id": f"m{made.count}", "role": "assistant", "model": "claude-sonnet-4-5", "content": [text("done")]}
+    message: dict[str, Any] = {
+        "id": f"m{made.count}",
+        "role": "assistant",
+        "model": "claude-sonnet-4-5",
+        "content": [text("done")],
+    }
     message |= {"usage": usage(10, read, written), "diagnostics": {"cache_miss_reason": {"type": reason}}}
     made.add("assistant", message=message)
 

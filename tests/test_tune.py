@@ -71,6 +71,22 @@ def test_the_setting_that_costs_least_is_recommended_with_its_evidence() -> None
     assert "It saves $6.60 (8.2%)" in said and "It costs more in 1 session, by at most $0.40." in said
 
 
+@pytest.mark.parametrize(("rate", "verdict"), [(0.1, "recommended"), (2.0, "depends on extra calls")])
+def test_a_setting_is_recommended_only_if_it_also_wins_with_the_measured_extra_calls(rate: float, verdict: str) -> None:
+    rows = []
+    for number in range(5):
+        for reserve, cost, extra_calls in ((33_000, 10.0, 0.1), (60_000, 9.0, 1.0)):
+            row = build_row(f"s{number}", reserve, cost)
+            rows.append(row._replace(cost=SettingCost(cost, 12.0, "USD", 0.0, extra_calls)))
+    grid = [build_grid(AUTO, [f"trigger_reserve={each}"])[0] for each in (33_000, 60_000)]
+    found = recommend_setting(Sweep(grid, rows, current=grid[0].name, saving_unit="money"), [rate])
+    assert found.verdict == verdict and [each.extra_calls for each in found.ranking] == [0.0, rate]
+    assert found.ranking[0].saved == pytest.approx(5.0)
+    winner = "claude-code-auto trigger_reserve=60000" if verdict == "recommended" else "claude-code-auto"
+    assert found.ranking[1].setting.startswith(winner) and found.ranking[1].wins == 1_000
+    assert f"With {rate:+.3f} extra calls per 1,000 removed tokens" in " ".join(format_recommendation(found))
+
+
 def test_settings_that_save_about_as_much_are_a_range() -> None:
     costs = {f"s{number}": {33_000: 10.0, 50_000: 9.02, 60_000: 9.0, 80_000: 9.04, 100_000: 9.5} for number in range(3)}
     assert recommend(costs).ranges == {"trigger_reserve": (50_000, 80_000)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from context_tui.batch.workers import analyze_sessions
-from context_tui.cli.options import build_parser, parse_arguments, parse_name
+from context_tui.cli.options import CommandParser, parse_name
 from context_tui.cli.output import print_line, print_table, shorten_names, write_json
 from context_tui.cli.sweep import report_unread
 from context_tui.errors import ExitCode
@@ -34,11 +34,11 @@ GROUPINGS: dict[str, Callable[[SessionAftermath], str]] = {
 def run(arguments: Sequence[str]) -> int:
     """Report what followed the recorded compactions of the named sessions, and return the exit code."""
     about = "Measure what agents did after recorded compactions, compared with other points of their sessions."
-    parser = build_parser("aftermath", about)
+    parser = CommandParser("aftermath", about)
     add = parser.add_argument
     add("sessions", nargs="+", type=parse_name, metavar="SESSION", help="files, PATH#ID, or folders of sessions")
     add("--json", action="store_true", help="print one JSON document")
-    options = parse_arguments(parser, arguments)
+    options = parser.parse(arguments)
     analyses, unread = analyze_sessions(options.sessions, measure_aftermaths)
     rows = [SessionAftermath(each.name, each.format, found) for each in analyses for found in each.value]
     report_unread(unread)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from context_tui.batch.workers import analyze_sessions
-from context_tui.cli.options import build_number_type, build_parser, parse_arguments, parse_name
+from context_tui.cli.options import CommandParser, build_number_type, parse_name
 from context_tui.cli.output import print_line, print_notice, print_table, shorten_names, write_json
 from context_tui.cli.sweep import report_unread
 from context_tui.errors import ExitCode
@@ -34,14 +34,14 @@ DEFAULT_CASES = 10
 
 def run(arguments: Sequence[str]) -> int:
     """Report the cache breaks of the named sessions, and return the exit code."""
-    parser = build_parser("cache", "Find why sessions paid again for tokens in the prompt cache, and what that cost.")
+    parser = CommandParser("cache", "Find why sessions paid again for tokens in the prompt cache, and what that cost.")
     add = parser.add_argument
     add("sessions", nargs="+", type=parse_name, metavar="SESSION", help="files, PATH#ID, or folders of sessions")
     number = build_number_type("a number of cases", minimum=0)
     add("--cases", type=number, default=DEFAULT_CASES, metavar="N", help="show the N dearest breaks (default: 10)")
     add("--check", action="store_true", help="compare recorded causes with those inferred without them")
     add("--json", action="store_true", help="print one JSON document")
-    options = parse_arguments(parser, arguments)
+    options = parser.parse(arguments)
     analyses, unread = analyze_sessions(options.sessions, partial(_find_histories, is_compared=options.check))
     sessions = [SessionBreaks(each.name, each.format, each.folder, each.value[0]) for each in analyses]
     pairs = [each.value for each in analyses if options.check]

@@ -221,6 +221,7 @@ def test_a_plan_says_what_the_next_request_would_be(run: Run, tmp_path: Path) ->
         "goes": request["before"] - request["after"],
         "estimator": "typical factors",
         "comes": 0,
+        "restored": 0,
         "summary_unknown": False,
         "after": sizes["after"]["tokens"],
         "share": round(request["goes"] / request["before"], 4),

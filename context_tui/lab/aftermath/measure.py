@@ -31,7 +31,7 @@ MAX_MATCHES = 50
 
 
 class Course(NamedTuple):
-    """What an agent did from a point on.
+    """The actions of an agent from a point on.
 
     Attributes:
         calls, tokens: calls to the model up to the first edit or the end of the turn, and the tokens of these calls;

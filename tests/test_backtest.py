@@ -289,7 +289,7 @@ def test_agents_compact_where_their_own_policies_do() -> None:
         for each in back.results
         if each.after_recorded and each.after_predicted
     )
-    assert len(errors) == 13 and errors[6] < 0.05 and errors[12] < 0.15
+    assert len(errors) == 13 and errors[6] < 0.03 and errors[12] < 0.15
 
 
 @pytest.mark.parametrize(("version", "reserve"), [("2.1.20", 45_000), ("2.1.160", 33_000), ("nightly", 33_000)])

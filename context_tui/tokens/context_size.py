@@ -231,9 +231,13 @@ def _measure_standing(context: Context, table: TokenTable | None) -> int:
 
 def find_smallest_request(facts: Facts, model: int, end: int) -> int:
     """Return the smallest recorded size among a model's requests before request *end*, or that of the last one."""
-    rows = (row for row in range(end) if facts.request_model[row] == model and has_valid_size(facts, row))
-    sizes = (facts.requests[row].context for row in rows)
-    return min(filter(None, sizes), default=facts.requests[end - 1].context)
+    smallest = 0
+    for row in range(end):
+        size = facts.requests[row].context
+        is_smaller = 0 < size < smallest or size > 0 == smallest
+        if is_smaller and facts.request_model[row] == model and has_valid_size(facts, row):
+            smallest = size
+    return smallest or facts.requests[end - 1].context
 
 
 def _measure_content(context: Context, table: TokenTable | None) -> int:

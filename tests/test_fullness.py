@@ -35,7 +35,7 @@ def test_the_answer_in_words() -> None:
     assert " ".join(answer(session).sentences) == (
         "Full to 89 % (~58.6k of 65.5k). Tool results 39.2k (Read 24.9k, Bash 9.2k, Grep 4.1k), tool calls 10.8k, "
         "system and tools 6.0k, assistant text 1.8k, other 894. Compacts at the next call. "
-        "Summarising 168 messages leaves 9 % + summary. Clearing 100 old results leaves 36 %."
+        "Summarising 168 messages leaves 10 % + summary. Clearing 100 old results leaves 36 %."
     )
     report = build_report(session)
     assert report["answer"]["sentences"] == answer(session).sentences

@@ -567,6 +567,16 @@ def test_several_sessions(run: Run, session: Path, tmp_path: Path) -> None:
     assert (code, out) == (2, "") and err.splitlines()[1:] == [str(session), str(tmp_path / "b.jsonl")]
 
 
+def test_many_sessions_are_listed_up_to_a_limit(run: Run, tmp_path: Path) -> None:
+    for number in range(25):
+        recording = Recording()
+        recording.user("Hi")
+        recording.write(tmp_path, f"{number}.jsonl")
+    code, _, err = run("inspect", tmp_path)
+    assert code == 2 and len(err.splitlines()) == 22
+    assert "5 more" in err.splitlines()[-1] and "context-tui sessions PATH" in err.splitlines()[-1]
+
+
 def test_a_sidechain_by_its_id(run: Run, tmp_path: Path) -> None:
     recording = Recording()
     recording.user("main")

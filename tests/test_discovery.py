@@ -108,6 +108,19 @@ def test_the_title_is_the_first_prompt_that_was_typed(tmp_path: Path) -> None:
     assert find_title(SessionInfo(str(path), "claude-code")) == "fix the [red]bug"
 
 
+def test_the_newest_title_goes_before_the_prompt_and_the_users_before_others(tmp_path: Path) -> None:
+    prompt = {"type": "user", "uuid": "u1", "message": {"role": "user", "content": "fix it"}}
+    foreign, own = ({"type": "summary", "summary": f"of {leaf}", "leafUuid": leaf} for leaf in ("elsewhere", "u1"))
+    given = [{"type": "custom-title", "customTitle": name} for name in ("old", "new")]
+    made, padding = {"type": "ai-title", "aiTitle": "made"}, {"type": "system", "content": "x" * 200_000}
+    cases = [([foreign], "fix it"), ([foreign, own], "of u1"), ([own, padding, made], "made")]
+    for number, (records, title) in enumerate([*cases, ([made, given[0], padding, given[1], made], "new")]):
+        path = tmp_path / f"{number}.jsonl"
+        lines = [json.dumps(record, separators=(",", ":")) for record in (prompt, *records)]
+        path.write_text("\n".join(lines) + "\n")
+        assert find_title(SessionInfo(str(path), "claude-code")) == title
+
+
 @pytest.mark.parametrize("data", [b"", b"\xff\xfe\x00user", b'{"user": ' + b"[" * 70_000, b'"user"\n[1, "user"]\n'])
 def test_a_file_without_a_prompt_has_no_title(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "odd.jsonl"

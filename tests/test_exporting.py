@@ -284,6 +284,16 @@ def test_a_name_beside_the_input_is_suggested(path: str, own: str, name: str, ex
     assert str(suggest_path(replace(session, origin=""), name)) == expected.replace(".compacted.", ".copy.")
 
 
+def test_no_name_among_the_agents_own_sessions_is_suggested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    path = tmp_path / "projects" / "-home-me" / "a.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"type":"user","uuid":"u","sessionId":"s","message":{"role":"user","content":"Hi"}}\n')
+    assert suggest_path(ct.open_session(path), "claude-code") == Path("a.copy.jsonl")
+    other = path.rename(tmp_path / "b.jsonl")
+    assert suggest_path(ct.open_session(other), "claude-code") == tmp_path / "b.copy.jsonl"
+
+
 def test_a_document_that_is_written_anew_as_lines_is_called_so() -> None:
     session = ct.from_messages([])
     session = replace(session, info=type(session.info)("/a/session-1.json", "gemini-cli"), origin="manual")

@@ -506,6 +506,10 @@ def test_a_file_is_planned_applied_and_listed(tmp_path: Path) -> None:
         2,
         "context-tui: no policy is named; give -P POLICY or --policy-file FILE\n",
     )
+    code, out, _ = run("sweep", SAMPLE, "--policy-file", file, "-p", "keep_turns=1..3", "--json", config=tmp_path)
+    assert code == 0 and {row["params"]["keep_turns"] for row in json.loads(out)["rows"]} >= {1, 2, 3}
+    code, _, err = run("sweep", SAMPLE, "-p", "keep_turns=1..3", config=tmp_path)
+    assert (code == 2 and "is for no policy; name it first" in err) or "no policy is named" in err
     code, out, _ = run("replay", SAMPLE, "--policy-file", file, "-P", "codex", "--json", config=tmp_path)
     assert [each["policy"] for each in json.loads(out)["policies"]] == ["codex", "mine"]
     file.write_text(TWIN.replace('"twin"', '"codex"'))

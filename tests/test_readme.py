@@ -14,7 +14,7 @@ from context_tui.policies.parameter_space import build_params
 from context_tui.policies.parameters import parse_assignments
 from context_tui.policies.registry import POLICIES
 from context_tui.summarizer.settings import resolve_endpoint
-from context_tui.tui.inspector.keys import format_unknown_keys
+from context_tui.tui.widgets.keymap import check_keymap
 
 ROOT = Path(__file__).parents[1]
 
@@ -90,7 +90,7 @@ def test_the_configuration_is_understood(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text(kept)
     config = read_config(path)
-    assert config.theme in ("context-light", "context-dark") and not format_unknown_keys(config.keys)
+    assert config.theme in ("context-light", "context-dark") and not check_keymap(config.keys)[1]
     for saved in config.settings.values():
         build_params(POLICIES[saved.policy], parse_assignments(saved.params))
     path.write_text(written)

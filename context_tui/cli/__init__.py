@@ -64,6 +64,8 @@ options:
 a gate or a recommendation, 130 interrupted (128 + n: ended by signal n).
 """
 
+MAX_LISTED_SESSIONS = 20
+"""Maximum number of sessions that an error lists."""
 SIGNAL_EXIT_BASE = 128
 """Exit codes above this name a signal, such as 130 for an interrupt."""
 
@@ -196,8 +198,10 @@ def _report_error(error: Error) -> int:
 
     print_notice(str(error))
     if isinstance(error, SeveralSessions):
-        for session_id in error.ids:
+        for session_id in error.ids[:MAX_LISTED_SESSIONS]:
             print(make_visible(session_id), file=sys.stderr)
+        if count := len(error.ids[MAX_LISTED_SESSIONS:]):
+            print(f"and {count:,} more; `context-tui sessions PATH --limit 0` lists all", file=sys.stderr)
     return error.exit_code
 
 

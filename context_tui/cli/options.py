@@ -123,15 +123,21 @@ class _PolicyAction(argparse.Action):
 
 class _ParameterAction(argparse.Action):
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        policies = getattr(namespace, self.dest)
-        if not policies:
-            parser.error(f"-p {values} comes before a policy; name the policy first: -P POLICY -p KEY=VALUE")
-        policies[-1][1].append(values)
+        if not getattr(namespace, self.dest):
+            setattr(namespace, self.dest, [("", [])])  # for the policy of --policy-file
+        getattr(namespace, self.dest)[-1][1].append(values)
 
 
 def list_policies(options: argparse.Namespace) -> list[tuple[str, Sequence[str]]]:
-    """List the policies that -P names with their assignments, followed by those read from --policy-file."""
+    """List the policies that -P names with their assignments, followed by those read from --policy-file.
+
+    Assignments before any -P are for the first policy of --policy-file; without one, PlanError is raised.
+    """
     policies, file_names = options.policies or [], load_policy_files(options.policy_file)
+    if policies and not policies[0][0]:
+        if not file_names:
+            raise PlanError(f"-p {policies[0][1][0]} is for no policy; name it first: -P POLICY -p KEY=VALUE")
+        policies[0] = (file_names[0], policies[0][1])
     return [*policies, *((name, ()) for name in file_names if name not in dict(policies))]
 
 

@@ -15,6 +15,7 @@ from context_tui.errors import Error, ExitCode, UnreadableSession
 from context_tui.export.markdown import MARKDOWN, MARKDOWN_ABOUT, MARKDOWN_SUFFIX, write_page
 from context_tui.export.prepare import PairCheck, build_exportable, check_pairs
 from context_tui.formats.base import Format, scan
+from context_tui.formats.kit.files import find_working_folder
 from context_tui.formats.opening import detect_format
 from context_tui.formats.registry import FORMATS, get_format
 from context_tui.session.context import restore_inferred
@@ -223,8 +224,8 @@ def describe_format(name: str) -> str:
 def suggest_path(session: Session, format_name: str) -> Path:
     """Suggest a path for an export: ``NAME.compacted.EXT``, or ``NAME.copy.EXT`` for an unchanged session.
 
-    The path is beside the input, or in the current folder if the input is temporary or the agent would take the new
-    file for one of its sessions.
+    The path is beside the input, or in the current folder if the input is temporary, is in a folder of the agent's own
+    sessions, or the agent would take the new file for one of them.
     """
     source = Path(session.info.path or "session")
     if is_temporary(source):
@@ -239,7 +240,14 @@ def suggest_path(session: Session, format_name: str) -> Path:
     if utf8_len(stem + ending) > MAX_NAME_BYTES:
         stem = stem.encode("utf-8", "replace")[: MAX_NAME_BYTES - utf8_len(ending)].decode("utf-8", "ignore")
     form = FORMATS.get(session.info.format)
-    return Path(stem + ending) if form and form.reads_all_siblings(source) else source.with_name(stem + ending)
+    is_among_own = form is not None and (form.reads_all_siblings(source) or _is_in_own_folder(form, source))
+    return Path(stem + ending) if is_among_own else source.with_name(stem + ending)
+
+
+def _is_in_own_folder(form: Format, path: Path) -> bool:
+    """Return whether the agent of a format has recorded sessions in the folder of *path*."""
+    folder, own_files = path.absolute().parent, form.find_sessions(os.environ, find_working_folder())
+    return any(own_file.path.parent == folder for own_file in own_files)
 
 
 def check_output_path(session: Session, out: Path, force: bool = False) -> None:

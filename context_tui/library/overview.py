@@ -52,6 +52,11 @@ class SessionOverview:
     parent: str = ""
     bytes: int = 0
 
+    @property
+    def share(self) -> float | None:
+        """The share of the context window that the last recorded request used, or None if it is unknown."""
+        return self.tokens / self.window if self.tokens is not None and self.window else None
+
 
 class _CachedOverview(NamedTuple):
     """Cached part of an overview: everything except children that are not branches."""

@@ -34,6 +34,7 @@ from context_tui.text.files import remove_open_folders
 from context_tui.text.sanitize import make_visible
 from context_tui.tui.drafts import Drafts
 from context_tui.tui.options import InspectorOptions
+from context_tui.tui.saving import save_picture
 from context_tui.tui.terminal.cells import ASCII_KEY_NAMES
 from context_tui.tui.terminal.clipboard import cancel_copy, start_copy, wait_for_copy
 from context_tui.tui.terminal.contrast import ContrastAdjuster
@@ -49,6 +50,7 @@ from context_tui.tui.terminal.themes import (
     has_no_colours,
 )
 from context_tui.tui.threads import join_threads
+from context_tui.tui.widgets.keymap import check_keymap
 
 if TYPE_CHECKING:
     from context_tui.lab.sweep.results import Sweep
@@ -96,9 +98,7 @@ class ContextTuiApp(App[None]):
     ENABLE_COMMAND_PALETTE = True
     PAUSE_GC_ON_SCROLL = True
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "q,escape", "quit_early", "Quit", show=False, system=True, id="quit-early", tooltip="Quit without asking"
-        ),
+        Binding("q", "quit_early", "Quit", show=False, system=True, id="quit-early", tooltip="Quit without asking"),
         Binding("ctrl+q", "quit", "Quit", show=False, priority=True, id="quit-now", tooltip="Quit without asking"),
         Binding("ctrl+e", "report", "Report", show=False, id="report", tooltip="Write a report of the session as HTML"),
     ]
@@ -125,7 +125,7 @@ class ContextTuiApp(App[None]):
         self.no_color = has_no_colours(os.environ)
         self.target, self.sweep = target, sweep
         self._follows_newest, self._followed_keys = follow_newest, set[tuple[str, str]]()
-        self.options = InspectorOptions(at, policy, settings or {}, window, ascii, demo, follow, tuple(config.keys))
+        self.options = InspectorOptions(at, policy, settings or {}, window, ascii, demo, follow)
         self.last_state = EMPTY_STATE
         self.drafts = Drafts()
         self._output_filter: OutputFilter | None = None
@@ -136,7 +136,8 @@ class ContextTuiApp(App[None]):
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = choose_theme(theme, os.environ, self.available_themes, config.theme)
-        self.set_keymap(config.keys)
+        keymap, self._key_warnings = check_keymap(config.keys) if config.keys else ({}, [])
+        self.set_keymap(keymap)
 
     def compose(self) -> ComposeResult:
         """Yield the widgets shown until the first screen is imported."""
@@ -276,6 +277,18 @@ class ContextTuiApp(App[None]):
 
         return InspectorScreen(target, options, self.drafts)
 
+    def action_help(self) -> None:
+        from context_tui.tui.widgets.text_screen import show_help
+
+        show_help(self)
+
+    def action_picture(self) -> None:
+        """Save the screen as a picture in the working directory, named after the session and the screen."""
+        inspector = next(reversed(self._list_inspectors()), None) if self._has_imported_inspector else None
+        path = inspector.controller.recorded_session.info.path if inspector else "sessions"
+        title = self.screen.BINDING_GROUP_TITLE or type(self.screen).__name__.removesuffix("Screen")
+        save_picture(self.screen, path, title.lower().replace(" ", "-"))
+
     def action_help_quit(self) -> None:
         """Explain that ctrl+c does not quit."""
         self.notify("Nothing is selected to copy: drag over a message first; ctrl+q quits", markup=False, timeout=4)
@@ -320,6 +333,8 @@ class ContextTuiApp(App[None]):
     def open_first_screen(self) -> None:
         """Open the inspector, the picker if a session must be chosen, or a sweep."""
         self._has_begun = True
+        for warning in self._key_warnings:
+            self.notify(make_visible(warning), severity="warning", markup=False, timeout=10)
         if self.sweep is not None:
             from context_tui.tui.sweep.screen import build_sessions_screen
 
@@ -499,6 +514,11 @@ class ContextTuiApp(App[None]):
             )
         if isinstance(screen, CommandProvider):
             yield from screen.commands()
+        if "picture" not in bindings:
+            about = "Screenshot: Save the screen as a picture (SVG) in the working directory"
+            yield SystemCommand(
+                about, "No key", lambda: self.set_timer(0.1, self.action_picture)
+            )  # without the palette
         for command in super().get_system_commands(screen):
             if command.title == "Theme":
                 yield command

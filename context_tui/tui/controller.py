@@ -265,7 +265,9 @@ class Controller:
     def _find_nearest_listed(self, location: Location) -> Location:
         if not self.listed_rows:
             return location
-        row = self.listed_rows[find_line(self.listed_rows, self.rows.find_row(*location))]
+        return self._locate_row(self.listed_rows[find_line(self.listed_rows, self.rows.find_row(*location))])
+
+    def _locate_row(self, row: int) -> Location:
         block = self.rows.block[row]
         return Location(self.rows.message[row], block if block >= TURN_HEAD else WHOLE_MESSAGE)
 
@@ -469,8 +471,10 @@ class Controller:
         self.change_view(replace(self.view, filter=self.view.filter.toggle_part(kind, value)))
 
     def toggle_sort(self) -> None:
-        """Switch the list between the order of the file and descending size."""
+        """Switch the list between the order of the file and descending size, and select the largest row."""
         self.change_view(replace(self.view, by_size=not self.view.by_size))
+        if self.view.by_size and self.listed_rows:
+            self.move_cursor(self._locate_row(self.listed_rows[0]))
 
     def clear_filter(self) -> None:
         """List all rows in the order of the file, removing the filter and the sorting by size."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from context_tui.app.state import EMPTY_STATE, InspectorState
 class InspectorOptions:
     """Options for the inspector; ``window`` is the size of the context window in tokens, or None for the session's own.
 
-    ``keys`` names the bindings changed in the configuration file; ``last_state`` is restored if no policy is named.
+    ``last_state`` is restored if no policy is named.
     """
 
     at: int | None = None
@@ -23,5 +23,4 @@ class InspectorOptions:
     ascii: bool = False
     demo: bool = False
     follow: bool = False
-    keys: Collection[str] = ()
     last_state: InspectorState = EMPTY_STATE

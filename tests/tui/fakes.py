@@ -22,6 +22,7 @@ from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.tui.terminal.cells import to_ascii
 from context_tui.tui.terminal.themes import DARK, LIGHT
+from context_tui.tui.widgets.text_screen import show_help
 
 SECRET = "AKIAABCDEFGHIJKLMNOP"
 NASTY = "[/] [red]x[/nope] [@click=app.quit]y \x1b]0;title\x07\x1b[31m \x9b5m \u202e"
@@ -126,6 +127,10 @@ class Shell(App[None], Generic[Shown]):
     def on_mount(self) -> None:
         """Open the screen."""
         self.push_screen(self.first, self.answers.append)
+
+    def action_help(self) -> None:
+        """List the keys, as the application does."""
+        show_help(self)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Replace glyphs if that is asked for."""

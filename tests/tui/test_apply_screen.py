@@ -76,7 +76,7 @@ async def test_the_next_request_is_told_with_the_draft_that_is_shown_and_so_larg
         await until(pilot, lambda: app.first.phase is Phase.DONE)
         pane = app.screen.query_one("#apply-summary")
         shortly = str(pane.border_subtitle)
-        await pilot.press("e")
+        await pilot.press("equals_sign")
         app.screen.query_one(TextArea).text += "\nand more of it" * 100
         await pilot.press("escape")
         told = str(pane.border_subtitle)
@@ -91,7 +91,7 @@ async def test_an_edited_summary_is_on_screen_at_once(size: tuple[int, int]) -> 
     app = Shell(screen(kind="extract"))
     async with app.run_test(size=size) as pilot:
         await until(pilot, lambda: app.first.phase is Phase.DONE)
-        await pilot.press("e")
+        await pilot.press("equals_sign")
         await pilot.pause(0.1)
         await pilot.press("W", "o", "W", "space", "escape")
         await until(pilot, lambda: "WoW [Extract" in drawn(app))
@@ -162,7 +162,7 @@ async def test_a_summarizer_that_cannot_be_asked_says_so_and_the_edited_extract_
     app = Shell(screen(kind="extract", environ={}))
     async with app.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: app.first.phase is Phase.DONE)
-        await pilot.press("e", "W", "X", "Y", "escape")
+        await pilot.press("equals_sign", "W", "X", "Y", "escape")
         assert summary(app).startswith("WXY")
         await pilot.press("3")
         assert "Cannot use openai: no key" in summary(app)
@@ -193,7 +193,7 @@ async def test_a_failure_says_why_and_can_be_retried() -> None:
         await until(pilot, lambda: app.first.phase is Phase.FAILED)
         assert "localhost:9" in status(app)
         assert "the session is unchanged" in summary(app)
-        await pilot.press("a", "e")
+        await pilot.press("a", "equals_sign")
         assert app.first.phase is Phase.FAILED
         await pilot.press("enter")
         await until(pilot, lambda: app.first.phase is Phase.DONE)
@@ -230,7 +230,7 @@ async def test_a_draft_survives_closing_and_reopening() -> None:
         await until(pilot, lambda: first.first.phase is Phase.READY)
         await pilot.press("enter")
         await until(pilot, lambda: first.first.phase is Phase.DONE)
-        await pilot.press("e")
+        await pilot.press("equals_sign")
         editor = first.screen.query_one(TextArea)
         editor.text = "## Goal\n- by hand"
         await pilot.press("escape", "escape")
@@ -269,7 +269,7 @@ async def test_an_extract_that_fails_a_check_is_accepted_at_once(edited: bool) -
     async with app.run_test() as pilot:
         await until(pilot, lambda: app.first.phase is Phase.DONE)
         if edited:
-            await pilot.press("e", "X", "escape")
+            await pilot.press("equals_sign", "X", "escape")
         assert "! repetition" in drawn(app)
         await pilot.press("a")
         await until(pilot, lambda: app.answers)
@@ -280,7 +280,7 @@ async def test_an_emptied_summary_is_never_accepted() -> None:
     app = Shell(screen(kind="extract"))
     async with app.run_test() as pilot:
         await until(pilot, lambda: app.first.phase is Phase.DONE)
-        await pilot.press("e")
+        await pilot.press("equals_sign")
         app.screen.query_one(TextArea).text = "  \n"
         await pilot.press("escape", "a", "a")
         assert "empty" in status(app)
@@ -321,7 +321,7 @@ async def test_another_model_and_server_can_be_named() -> None:
         await until(pilot, lambda: app.first.phase is Phase.READY)
         await pilot.press("n")
         app.screen.query_one(Input).value = "other"
-        await pilot.press("enter", "u")
+        await pilot.press("enter", "b")
         app.screen.query_one(Input).value = "http://127.0.0.1:7777"
         await pilot.press("enter")
         assert "other at 127.0.0.1:7777" in str(app.screen.query_one("#apply-where", Static).content)
@@ -382,7 +382,7 @@ async def test_it_fits_and_draws_nothing_a_terminal_acts_on(size: tuple[int, int
         await pilot.press("enter")
         await until(pilot, lambda: app.first.phase is Phase.DONE)
         assert footer_fits(app)
-        await pilot.press("e")
+        await pilot.press("equals_sign")
         shown = drawn(app)
         assert min(app.first.query_one(f"#apply-{pane}").size.height for pane in ("head", "right")) >= 2
     assert not {c for c in shown.replace("\n", "") if unicodedata.category(c) in ("Cc", "Cf", "Cs")}

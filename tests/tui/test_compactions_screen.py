@@ -114,7 +114,7 @@ async def test_keys_go_from_one_to_the_next_and_to_the_inspector(tmp_path: Path)
     running = ContextTuiApp(compacted().open(tmp_path))
     async with running.run_test(size=(140, 44)) as pilot:
         await settled(pilot)
-        await pilot.press(*"Bpu")  # in one burst: keys wait for what they are about
+        await pilot.press(*"Bpl")  # in one burst: keys wait for what they are about
         await settled(pilot)
         screen = running.screen
         assert isinstance(screen, CompactionsScreen) and len(screen.comparisons) == 2
@@ -125,7 +125,7 @@ async def test_keys_go_from_one_to_the_next_and_to_the_inspector(tmp_path: Path)
             await pilot.press(key)
             await settled(pilot)
             assert screen.current_number == shown
-        await pilot.press("u", "u")
+        await pilot.press("l", "l")
         assert screen.comparison.message == 4
         text = drawn(running)
         assert RARE in text and "This session is being continued" in text and "used at #8" in text
@@ -133,7 +133,7 @@ async def test_keys_go_from_one_to_the_next_and_to_the_inspector(tmp_path: Path)
         await settled(pilot)
         view = inspector(running).view
         assert (view.point, view.cursor.message) == (7, 4)
-        await pilot.press("B", "n", "u", "u", "g")
+        await pilot.press("B", "n", "l", "l", "g")
         await settled(pilot)
         assert inspector(running).view.cursor.message == 8
 

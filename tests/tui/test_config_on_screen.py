@@ -65,7 +65,7 @@ async def test_keys_are_those_of_the_file() -> None:
     async with running.run_test(size=(120, 40), notifications=True) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        assert any("unknown nothing" in each.message for each in running._notifications)
+        assert any("[keys] nothing: no such name" in each.message for each in running._notifications)
         await pilot.press("ctrl+n")
         assert screen.location.message == 40
         await pilot.press("home", "right_square_bracket")

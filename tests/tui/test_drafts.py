@@ -251,7 +251,7 @@ async def test_editing_a_cut_draft_keeps_the_models_text_and_still_asks() -> Non
         await pilot.press("enter")
         await failed(pilot, app)
         written = summary(app)
-        await pilot.press("e")
+        await pilot.press("equals_sign")
         app.first.query_one(TextArea).text = GOOD
         await pilot.press("escape")
         assert [each.is_edited for each in app.first.drafts] == [True, False]
@@ -302,7 +302,7 @@ async def test_a_draft_is_not_written_again_by_another_server_than_before() -> N
     app = Shell(screen(Unsteady("hangs"), drafts, environ=environ))
     async with app.run_test() as pilot:
         await until(pilot, lambda: app.first.phase is Phase.READY)
-        await pilot.press("u", *["backspace"] * 30, *"http://localhost:7", "enter")
+        await pilot.press("b", *["backspace"] * 30, *"http://localhost:7", "enter")
         await begun(pilot, app)
         await pilot.press("escape", "escape")
         await until(pilot, lambda: app.answers)
@@ -341,7 +341,7 @@ async def test_what_is_edited_while_the_messages_are_read_is_not_lost() -> None:
     app = Shell(screen(Server(), drafts))
     async with app.run_test() as pilot:
         app.first.prepared, app.first.phase = None, Phase.DONE
-        await pilot.press("e", "X")
+        await pilot.press("equals_sign", "X")
         await app.first._prepare_summary().wait()
         await pilot.press("Y", "escape")
         assert app.first.shown_draft is not None and app.first.shown_draft.text == "XYwhole"
@@ -386,7 +386,7 @@ async def test_every_state_fits_and_shows_its_focus(size: tuple[int, int]) -> No
         check("accept", "edit", "write again", "draft", "close")
         await pilot.press("tab")
         check("accept")
-        await pilot.press("e")
+        await pilot.press("equals_sign")
         await pilot.pause()
         check("finish editing")
 
@@ -398,7 +398,7 @@ def test_snapshot_drafts(snap_compare: Any) -> None:
         app: Any = pilot.app
         await begun(pilot, app)
         await until(pilot, lambda: app.first.phase is Phase.DONE)
-        await pilot.press("e", "X", "escape", "d", "r")
+        await pilot.press("equals_sign", "X", "escape", "d", "r")
         await failed(pilot, app)
 
     assert snap_compare(Shell(screen(Unsteady("whole", "breaks"))), terminal_size=(80, 24), run_before=fail)

@@ -39,9 +39,10 @@ def test_it_sorts_within_groups_and_keeps_the_cursor() -> None:
         listing.sort(order)
         assert names(listing) == [THIS_PROJECT, "here", OTHER_PROJECTS, *expected]
         assert listing.selected and listing.selected.entry.name == "b"
-    listing.update_summaries({ENTRIES[3].key: SessionOverview(tokens=9), ENTRIES[2].key: SessionOverview(tokens=8)})
+    fuller = SessionOverview(tokens=8, window=10)
+    listing.update_summaries({ENTRIES[3].key: SessionOverview(tokens=9, window=90), ENTRIES[2].key: fuller})
     listing.sort(SessionOrder.CONTEXT)
-    assert names(listing)[3:] == ["c", "b", "a"]
+    assert names(listing)[3:] == ["b", "c", "a"], "8 of 10 is fuller than 9 of 90"
 
 
 def test_agents_and_folders_that_were_read_are_filtered_by() -> None:
@@ -128,7 +129,7 @@ async def test_the_picker_is_painted_first_and_lists_what_is_found(tmp_path: Pat
         while listing.selected and listing.selected.key != files[0].key:
             await pilot.press("up")
         await until(pilot, lambda: "cannot be read" in drawn(app) and "binary data" in drawn(app))
-        await pilot.press("s")
+        await pilot.press("o")
         await until(pilot, lambda: "largest first" in drawn(app))
         assert "compactions" in drawn(app) and "model" in drawn(app)
 

@@ -191,7 +191,7 @@ async def test_recorded_compactions_are_undone_and_kept() -> None:
     async with running.run_test(size=(110, 32)) as pilot:
         screen = await along(pilot)
         assert "1 recorded compaction kept" in drawn(running)
-        await pilot.press("r")
+        await pilot.press("i")
         await known(pilot)
         assert screen.comparison.replay is not None and screen.comparison.replay.recorded == "ignore"
         await until(pilot, lambda: "1 recorded compaction undone" in drawn(running))

@@ -81,7 +81,7 @@ async def known(pilot: Pilot[Any]) -> SweepScreen:
 
 async def typed(pilot: Pilot[Any], grid: str) -> SweepScreen:
     """Type another grid, and wait for it."""
-    await pilot.press("e")
+    await pilot.press("equals_sign")
     line = sweeping(pilot).query_one(Input)
     assert line.has_focus
     line.value = grid
@@ -196,7 +196,7 @@ async def test_what_is_wrong_with_a_grid_stands_below_it() -> None:
     async with running.run_test(size=(100, 32)) as pilot:
         found = await known(pilot)
         before = found.board.grid_text
-        await pilot.press("e", *" keep=1", "enter")
+        await pilot.press("equals_sign", *" keep=1", "enter")
         await pilot.pause()
         line = drawn(running).split("\n")[2]
         assert "unknown parameter 'keep'" in line and found.query_one(Input).has_focus
@@ -382,7 +382,9 @@ async def test_from_a_setting_to_its_sessions_into_one_and_back(swept: SweepToOp
         await until(pilot, lambda: isinstance(running.screen, SessionsScreen))
         listed = running.screen
         assert isinstance(listed, SessionsScreen) and len(listed.session_rows) == 2
-        await pilot.press("down", "o", "enter")
+        await pilot.press("question_mark")
+        await until(pilot, lambda: isinstance(running.screen, HelpScreen))
+        await pilot.press("escape", "down", "o", "enter")
         await settled(pilot)
         opened = inspector(running)
         assert opened.view.session.info.path == listed.session_rows[listed.cursor_index][0].session

@@ -195,7 +195,7 @@ async def scrolled(pilot: Pilot[Any], detail: Detail, needle: str) -> None:
 async def test_each_case_is_shown_at_its_evidence_on_both_sides() -> None:
     running = shell()
     async with running.run_test(size=(150, 40)) as pilot:
-        screen = await opened(pilot, "u")
+        screen = await opened(pilot, "l")
         tiers = []
         for _ in range(3):
             assert screen.case_selection is not None
@@ -224,7 +224,7 @@ async def test_keys_in_one_burst_before_anything_is_known() -> None:
     running = app()
     async with running.run_test(size=(150, 40)) as pilot:
         await settled(pilot)
-        await pilot.press("l", "u", "n", "n", "right", "enter")
+        await pilot.press("l", "l", "n", "n", "right", "enter")
         await until(pilot, lambda: isinstance(running.screen, InspectorScreen))
         await settled(pilot)
         view = inspector(running).view
@@ -236,7 +236,7 @@ async def test_keys_in_one_burst_before_anything_is_known() -> None:
 async def test_enter_goes_to_the_dropped_block_as_of_the_firing() -> None:
     running = app()
     async with running.run_test(size=(80, 24)) as pilot:
-        screen = await opened(pilot, "u")
+        screen = await opened(pilot, "l")
         assert screen.case_selection is not None
         side = regret_cases.find_side(screen.case_selection, 0, "dropped")
         assert screen.query_one("#regrets-dropped").display and not screen.query_one("#regrets-used").display
@@ -253,14 +253,14 @@ async def test_enter_goes_to_the_dropped_block_as_of_the_firing() -> None:
 async def test_from_a_firing_its_cases_from_the_list_all() -> None:
     running = shell(microcompact_ratio=0.3)
     async with running.run_test(size=(120, 40)) as pilot:
-        screen = await opened(pilot, "right_square_bracket", "u")
+        screen = await opened(pilot, "right_square_bracket", "l")
         assert screen.case_selection is not None
         here, call = list(screen.case_selection.case_numbers), screen.call
         everything = regret_cases.select_cases(screen.case_selection.study)
         expected = regret_cases.select_cases(screen.case_selection.study, screen.comparison.call).case_numbers
         assert here == (list(expected) or list(everything.case_numbers))
         assert (call is None) == (not expected)
-        await pilot.press("escape", "t", "u")
+        await pilot.press("escape", "t", "l")
         await until(pilot, lambda: isinstance(running.screen, RegretsScreen))
         again = running.screen
         assert isinstance(again, RegretsScreen)
@@ -275,14 +275,14 @@ async def test_from_a_firing_its_cases_from_the_list_all() -> None:
         )
         await pilot.press("escape")
         assert isinstance(running.screen, FiringsScreen)
-        await pilot.press("u", "enter")
+        await pilot.press("l", "enter")
         await until(pilot, lambda: bool(running.answers))
 
 
 async def test_evidence_far_into_a_long_block_is_found_and_nothing_unsafe_is_drawn() -> None:
     running = shell(talk(600_000))
     async with running.run_test(size=(150, 40)) as pilot:
-        screen = await opened(pilot, "u")
+        screen = await opened(pilot, "l")
         assert screen.case_selection is not None
         at = next(n for n, case in enumerate(screen.case_selection.cases) if case.tier == "edit")
         screen._select_case(at)
@@ -295,7 +295,7 @@ async def test_evidence_far_into_a_long_block_is_found_and_nothing_unsafe_is_dra
 async def test_where_nothing_was_used_later_it_says_so() -> None:
     running = alone(talk(), window=10_000_000)
     async with running.run_test(size=(80, 24)) as pilot:
-        screen = await opened(pilot, "u", "n", "enter", "f", "tab")
+        screen = await opened(pilot, "l", "n", "enter", "f", "tab")
         assert isinstance(running.screen, RegretsScreen) and screen.case_selection is not None
         assert "drops nothing" in drawn(running) and not screen.query_one("#regrets-sides").display
 
@@ -303,7 +303,7 @@ async def test_where_nothing_was_used_later_it_says_so() -> None:
 async def test_every_size_has_its_parts_and_the_mouse_selects_a_case() -> None:
     running = shell()
     async with running.run_test(size=(100, 32)) as pilot:
-        screen = await opened(pilot, "u")
+        screen = await opened(pilot, "l")
         for size in ((60, 20), (80, 50), (120, 24)):
             await pilot.resize_terminal(*size)
             await pilot.pause(0.1)
@@ -325,7 +325,7 @@ async def test_every_size_has_its_parts_and_the_mouse_selects_a_case() -> None:
 
 def steps(*keys: str) -> Callable[[Pilot[Any]], Awaitable[None]]:
     async def run(pilot: Pilot[Any]) -> None:
-        await opened(pilot, "u")
+        await opened(pilot, "l")
         await pilot.press(*keys)
         await pilot.pause(0.4)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from context_tui.formats.base import HEAD_BYTES, SessionFile
 from context_tui.formats.claude_code.parsing import COMMAND_START, is_markup
-from context_tui.formats.kit.files import find_home_folder, find_working_folder, list_entries, read_head
+from context_tui.formats.kit.files import find_home_folder, find_working_folder, list_entries, read_head, read_tail
 from context_tui.formats.kit.values import as_text, list_objects
 from context_tui.formats.kit.writing import build_change_folder
 from context_tui.session.jsontext import loads
@@ -20,6 +20,9 @@ from context_tui.session.session import Session
 
 MAX_SLUG_LENGTH = 200
 """Maximum length of a project's name. Claude Code truncates longer names and appends an unpredictable suffix."""
+_TITLE_MEMBERS = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
+"""Members of the records that hold a title, by the type of the record, the best first."""
+_TITLE_KEYS = [f'"{member}"'.encode() for member in _TITLE_MEMBERS.values()]
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -51,21 +54,34 @@ def is_agent_file(path: str | Path) -> bool:
 
 
 def find_title(path: Path) -> str:
-    """Return the first typed prompt in the head of a file, or "" if there is none or the file cannot be read."""
-    for line in read_head(path).split(b"\n"):
-        if b'"user"' in line:
+    """Return the title in a file's head or tail, else the first typed prompt in its head, else "".
+
+    A title that the user gave goes before one that Claude Code made, and the newest before older ones. A summary is a
+    title only if it names a message of this file as its last: most are of other sessions.
+    """
+    head, titles, prompt = read_head(path), dict[str, str](), ""
+    ends = head + read_tail(path)
+    for line in ends.split(b"\n"):
+        is_prompt = not prompt and b'"user"' in line
+        if is_prompt or any(key in line for key in _TITLE_KEYS):
             try:
-                prompt = _find_typed_text(loads(line), subagent=is_agent_file(path))
+                record = loads(line)
             except ValueError:  # not JSON, or cut at the end of the head
                 continue
-            if prompt:
-                return prompt
-    return ""
+            if not isinstance(record, dict):
+                continue
+            kind, leaf = as_text(record.get("type")), as_text(record.get("leafUuid"))
+            if key := _TITLE_MEMBERS.get(kind):
+                is_own = kind != "summary" or (leaf and f'"uuid":"{leaf}"'.encode() in ends)
+                titles[kind] = (as_text(record.get(key)).strip() if is_own else "") or titles.get(kind, "")
+            elif is_prompt:
+                prompt = _find_typed_text(record, subagent=is_agent_file(path))
+    return next(filter(None, map(titles.get, _TITLE_MEMBERS)), prompt)
 
 
-def _find_typed_text(record: Any, *, subagent: bool = False) -> str:
+def _find_typed_text(record: dict[str, Any], *, subagent: bool = False) -> str:
     """Return the text of a record if a person typed it, or (in a *subagent*'s file) if the calling model wrote it."""
-    if not isinstance(record, dict) or record.get("isMeta") or (record.get("isSidechain") and not subagent):
+    if record.get("isMeta") or (record.get("isSidechain") and not subagent):
         return ""
     if "user" not in (record.get("type"), record.get("role")) or record.get("isCompactSummary"):
         return ""

@@ -141,6 +141,16 @@ def read_head(path: Path, size: int = HEAD_BYTES) -> bytes:
         return b""
 
 
+def read_tail(path: Path, size: int = HEAD_BYTES) -> bytes:
+    """Return the last *size* bytes of a file without those of its head, or none if it is unreadable."""
+    try:
+        with open_regular(path) as file:
+            file.seek(max(os.fstat(file.fileno()).st_size - size, size))
+            return file.read(size)
+    except (OSError, UnreadableSession):
+        return b""
+
+
 def read_first_values(path: Path) -> list[Any]:
     """Return the first JSON values in a file (see :func:`parse_first_values`), or [] if it is unreadable."""
     return parse_first_values(read_head(path))

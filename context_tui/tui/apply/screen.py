@@ -40,6 +40,7 @@ from context_tui.tui.threads import WorkErrorHandler, run_in_thread
 from context_tui.tui.widgets.bindings import KeyFooter, build_binding, read_bindings
 from context_tui.tui.widgets.dialogs import Answer, ChoicePrompt, InputPrompt
 from context_tui.tui.widgets.reading_pane import ReadingPane
+from context_tui.tui.widgets.refusing_screen import RefusingScreen
 
 if TYPE_CHECKING:
     import httpx
@@ -81,7 +82,9 @@ class Phase(Enum):
 RESTING_PHASES = (Phase.READY, Phase.DONE, Phase.FAILED)
 
 
-class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_bindings=False):
+class ApplyScreen(
+    RefusingScreen[Session | None], WorkErrorHandler, ModalScreen[Session | None], inherit_bindings=False
+):
     """A screen that applies a plan; returns the new session, or None if nothing was accepted.
 
     Args:
@@ -202,29 +205,36 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         """The drafts for this plan, newest first."""
         return self._draft_store.list_drafts(self._plan_key)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def find_refusal(self, action: str) -> str:
         phase, draft, prepared = self.phase, self.shown_draft, self.prepared
-        is_usable, is_resting = not isinstance(self.summarizer, SummarizerError), phase in RESTING_PHASES
+        is_usable = not isinstance(self.summarizer, SummarizerError)
         can_send, has_draft = is_usable and prepared is not None, draft is not None
         is_complete = phase is Phase.DONE and draft is not None and draft.is_complete
-        has_other_draft = is_resting and len(self.drafts) > has_draft
-        has_secrets = prepared is not None and bool(prepared.count_secrets(self.kind))
-        possible_actions = {
-            "begin": phase is Phase.READY and is_usable,
-            "again": is_resting and phase is not Phase.READY and not is_complete and can_send,
-            "why": is_resting and not is_complete and not is_usable,
-            "accept": is_resting and has_draft and prepared is not None,
-            "edit": is_resting and has_draft,
-            "retry": is_complete and can_send,
-            **dict.fromkeys(("next_draft", "show_draft"), has_other_draft),
-            "mask": is_resting and has_secrets,
-            **dict.fromkeys(("next_summarizer", "choose"), is_resting or phase is Phase.READING),
-            **dict.fromkeys(("model", "url"), is_resting and self.kind != EXTRACT),
-            "cancel": phase is Phase.WRITING,
-            "finish": phase is Phase.EDITING,
-            "close": phase not in (Phase.WRITING, Phase.EDITING),
+        is_open = phase in (Phase.WRITING, Phase.EDITING)
+        busy = "" if phase in RESTING_PHASES else texts.REFUSALS[phase.name]
+        no_draft = busy or ("" if has_draft else "There is no draft yet; press enter")
+        no_other_draft = busy or ("" if len(self.drafts) > has_draft else "There is no other draft")
+        complete = "The draft is finished; a accepts it, r writes another"
+        sent = busy or (complete if is_complete else "")
+        unsent = "Only a summary that is being written can be stopped"
+        extract = busy or (texts.EXTRACT_REFUSAL if self.kind == EXTRACT else "")
+        secret_count = prepared.count_secrets(self.kind) if prepared else 0
+        refusals = {
+            "begin": sent or ("" if phase is Phase.READY and is_usable else "press enter to send again"),
+            "again": sent or ("" if phase is not Phase.READY and can_send else "Nothing has been sent yet"),
+            "why": sent or ("The summarizer can be used" if is_usable else ""),
+            "accept": no_draft or ("" if prepared else texts.REFUSALS["READING"]),
+            "edit": no_draft,
+            "retry": busy or ("" if is_complete and can_send else "There is no finished draft to write again"),
+            **dict.fromkeys(("next_draft", "show_draft"), no_other_draft),
+            "mask": busy or ("" if secret_count else "No secrets are suspected in what is sent"),
+            **dict.fromkeys(("next_summarizer", "choose"), busy if is_open else ""),
+            **dict.fromkeys(("model", "url"), extract),
+            "cancel": "" if phase is Phase.WRITING else unsent,
+            "finish": "" if phase is Phase.EDITING else "Nothing is being edited",
+            "close": busy if is_open else "",
         }
-        return possible_actions.get(action, True)
+        return refusals.get(action, "")
 
     # Display
 

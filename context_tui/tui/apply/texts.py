@@ -35,6 +35,15 @@ MAX_BLOCK_CHARS = 4_000
 """Maximum number of characters of a block that are shown; blocks are sent in full."""
 
 
+REFUSALS = {
+    "READING": "The messages are still being read",
+    "WRITING": "A summary is being written; press esc to stop",
+    "EDITING": "Press esc to finish editing first",
+}
+"""Reasons why keys are disabled, by the phase of the screen."""
+EXTRACT_REFUSAL = "The extract is made here and needs none; press p for another summarizer"
+
+
 def format_title(plan: Plan) -> str:
     """Format in one line what the plan would do."""
     sums, head = index_context(plan.context), plan.summarised_message_numbers
@@ -49,8 +58,8 @@ def format_title(plan: Plan) -> str:
 def format_summarizer_choices(kind: str) -> Content:
     """Format the kinds of summarizer with *kind* marked; clicking on one chooses it."""
     strip = build_choice_strip({name: f"{number} {name}" for number, name in enumerate(SUMMARIZER_KINDS, 1)}, kind)
-    keys = (_format_key("n", "model", "model"), "  ", _format_key("u", "server", "url")) if kind != EXTRACT else ()
-    return Content.assemble(_format_key("s", "summarizer", "next_summarizer"), "  ", strip, "   ", *keys)
+    keys = (_format_key("n", "model", "model"), "  ", _format_key("b", "server", "url")) if kind != EXTRACT else ()
+    return Content.assemble(_format_key("p", "summarizer", "next_summarizer"), "  ", strip, "   ", *keys)
 
 
 def _format_key(key: str, name: str, action: str) -> Content:
@@ -169,7 +178,7 @@ def format_drafts(drafts: Sequence[Draft], shown_draft: Draft | None, rows: int)
 def format_waiting(summarizer: Summarizer | SummarizerError, kind: str, reading: bool, stop_notice: str) -> str:
     """Format the text shown before there is a summary; *stop_notice* reports a stopped call."""
     if isinstance(summarizer, SummarizerError):
-        return sanitize(f"Cannot use {kind}: {summarizer}.\n\nPress u to name a server, or s for another summarizer.")
+        return sanitize(f"Cannot use {kind}: {summarizer}.\n\nPress b to name a server, or p for another summarizer.")
     if reading:
         return "Reading the messages…"
     if not summarizer.endpoints:

@@ -100,6 +100,11 @@ class CompactionComparison:
         """The message under the cursor, or -1 if there are no messages."""
         return self.rows[self.cursor].message if self.rows else -1
 
+    @property
+    def use_width(self) -> int:
+        """The width of the column of later uses; 0 if nothing was needed later, so that the text gets the cells."""
+        return USE_WIDTH if self.reused_by_message else 0
+
     def set_reused_blocks(self, reused_blocks: Sequence[ReusedBlock]) -> None:
         """Store the complete list of lost blocks that were needed later."""
         self.reused_blocks, self.is_reuse_known = reused_blocks, True
@@ -220,9 +225,10 @@ def format_categories(comparison: CompactionComparison, width: int) -> list[list
     return lines
 
 
-def format_column_heads(width: int) -> list[Run]:
-    """Format the column headings."""
-    right = f"{'before':>{TOKENS_WIDTH}}{'after':>{TOKENS_WIDTH}}  {'needed later':<{USE_WIDTH}}"
+def format_column_heads(width: int, use_width: int) -> list[Run]:
+    """Format the column headings; *use_width* is the width of the column of later uses, 0 without one."""
+    use = f"  {'needed later':<{use_width}}" if use_width else " "
+    right = f"{'before':>{TOKENS_WIDTH}}{'after':>{TOKENS_WIDTH}}{use}"
     gap = max(width - 20 - len(right), 0)
     unit = "est. tokens" if gap > len("est. tokens") else ""
     return pad_runs([("      # who     what", MUTED), (unit.rjust(gap), MUTED), (right, MUTED)], width)
@@ -244,7 +250,7 @@ def format_rows(
 
     *preview* returns the first words of a block row of a message, or for row -1, of the message.
     """
-    facts = comparison.compaction.session.facts
+    facts, use_width = comparison.compaction.session.facts, comparison.use_width
     first = comparison.compute_first_row(height)
     lines = []
     for number, row in enumerate(comparison.rows[first : first + height], first):
@@ -256,13 +262,13 @@ def format_rows(
         label = f"{row.message:>6,} {kind:<{KIND_WIDTH}}"
         after = "?" if row.sign == SUMMARY_SIGN and has_unknown_size(facts, row.message) else f"{row.after:,}"
         sizes = f"{row.before:>{TOKENS_WIDTH},}{after:>{TOKENS_WIDTH}}"
-        room = width - 2 - len(label) - len(sizes) - USE_WIDTH - 3
+        room = width - 2 - len(label) - len(sizes) - (use_width + 3 if use_width else 2)
         runs: list[Run] = [
             (f"{row.sign} ", style),
             (label, text_style),
             *pad_runs([(shorten(text, room), text_style)], max(room, 0)),
-            (f" {sizes}  ", ""),
-            (shorten(use, USE_WIDTH).ljust(USE_WIDTH), WARN if reused and not reused.row_copies else MUTED),
+            (f" {sizes}  " if use_width else f" {sizes} ", ""),
+            (shorten(use, use_width).ljust(use_width), WARN if reused and not reused.row_copies else MUTED),
         ]
         runs = pad_runs(runs, width)
         lines.append(set_background(runs) if number == comparison.cursor else runs)

@@ -35,7 +35,7 @@ from context_tui.tui.widgets.bindings import KeyFooter, read_bindings
 from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.reading_pane import ReadingPane
 from context_tui.tui.widgets.styled_text import LinesPane, Run
-from context_tui.tui.widgets.text_screen import HELP_NOTES, HelpScreen
+from context_tui.tui.widgets.text_screen import HELP_NOTES
 from context_tui.tui.widgets.waiting_screen import WaitingScreen, when_ready
 
 Command = Callable[[], str]
@@ -49,6 +49,7 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
     CSS_PATH = "compactions.tcss"
     AUTO_FOCUS = "ClickableLines"
     BINDING_GROUP_TITLE = "Before and after"
+    help_notes = HELP_NOTES["compactions"]
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (32, "-high")]
     BINDINGS = read_bindings("compactions")
@@ -76,7 +77,7 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
         yield LinesPane(self._format_summary, id="cuts-words")
         with Horizontal(id="cuts-top"):
             with Vertical(id="cuts-both"):
-                yield LinesPane(lambda width, _: [texts.format_column_heads(width)], id="cuts-heads")
+                yield LinesPane(self._format_heads, id="cuts-heads")
                 yield ClickableLines(self._format_rows, id="cuts-rows")
             yield LinesPane(self._format_categories, id="cuts-categories")
         yield ReadingPane(id="cuts-text")
@@ -90,6 +91,9 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
         if not self.comparisons:
             return [[("reading the compactions…", MUTED)]]
         return texts.format_summary(self.comparison, width)
+
+    def _format_heads(self, width: int, _: int) -> list[list[Run]]:
+        return [texts.format_column_heads(width, self.comparison.use_width if self.comparisons else 0)]
 
     def _format_rows(self, width: int, height: int) -> list[list[Run]]:
         return texts.format_rows(self.comparison, self.reader.format_preview, width, height) if self.comparisons else []
@@ -188,9 +192,6 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
             yield TextPart(f"{text}\n")
 
     # Keys
-
-    def action_help(self) -> None:
-        self.app.push_screen(HelpScreen([self, self.query_one(ReadingPane)], notes=HELP_NOTES["compactions"]))
 
     @when_ready
     def action_move(self, step: int) -> None:

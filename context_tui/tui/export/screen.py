@@ -33,6 +33,7 @@ from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.threads import WorkErrorHandler, run_in_thread
 from context_tui.tui.widgets.bindings import KeyFooter, read_bindings
 from context_tui.tui.widgets.dialogs import Answer, ChoicePrompt
+from context_tui.tui.widgets.refusing_screen import RefusingScreen
 from context_tui.tui.widgets.styled_text import build_choice_strip
 
 MAX_NAMED_LOSSES = 2
@@ -40,7 +41,7 @@ DEFAULT_FORMAT = "anthropic"
 """Default format of sessions whose own format cannot be written."""
 
 
-class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
+class ExportScreen(RefusingScreen[ExportResult | None], WorkErrorHandler, ModalScreen[ExportResult | None]):
     """A screen that writes a session to a file; returns the result, or None if nothing was written."""
 
     CSS_PATH = "export.tcss"
@@ -119,15 +120,17 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
         if self.result is None:
             self._show_formats()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def find_refusal(self, action: str) -> str:
+        writing = "The file is being written" if self._writing else ""
         match action:
             case "write" | "format":
-                return self.result is None and not self._writing
+                return writing or ("The file is written; press esc" if self.result else "")
             case "remove_leftovers":
-                return bool(self._leftovers)
+                return "" if self._leftovers else "No folder of a killed run is left here"
             case "copy":
-                return bool(self.result and self.result.resume_command)
-        return not (action == "close" and self._writing)
+                has_command = self.result and self.result.resume_command
+                return "" if has_command else "No command is known that resumes this file"
+        return writing if action == "close" else ""
 
     def action_format(self, step: int) -> None:
         self.action_choose(self.formats[(self.formats.index(self.format) + step) % len(self.formats)])

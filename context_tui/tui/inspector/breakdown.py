@@ -372,10 +372,10 @@ class BreakdownView(ScrollView, can_focus=True):
             return
         subject = self.rows[self.cursor].subject if self.rows else None
         self.rows = list(self._wrap_rows(build_breakdown_rows(*self._context_and_sizes, self.by_size, self._opened)))
-        order = "largest first (s)" if self.by_size else "in the order of the file (s)"
+        order = "largest first (o)" if self.by_size else "in the order of the file (o)"
         total = sum(self._context_and_sizes[1].breakdown.by_category.values())
         title = f"where the context went: {format_token_unit(self._context_and_sizes[1].token_table)} {total:,} tokens"
-        forms = (f"{title}, {order}", f"{title}, s sorts", title)
+        forms = (f"{title}, {order}", f"{title}, o sorts", title)
         self.border_title = Content(choose_form(forms, self._width - 4))
         self.virtual_size = Size(0, len(self.rows))
         same = (number for number, row in enumerate(self.rows) if row.kind and row.subject == subject)

@@ -34,11 +34,9 @@ if TYPE_CHECKING:
 
 
 def list_commands(inspector: InspectorScreen) -> Iterator[SystemCommand]:
-    """Yield the command palette's entries for commands without a key: the sweep, and one for each policy."""
-    sweep = "Sweep: Replay the policy at many settings and find the best ones"
-    yield SystemCommand(sweep, "No key", partial(inspector.action_full_screen, "sweep"))
+    """Yield the command palette's entries for commands without a key: one for each policy."""
     for name, choose, about in list_policy_commands(inspector):
-        yield SystemCommand(f"Policy: {name}: {about}", "No key", choose)
+        yield SystemCommand(f"Plan with policy {name}: {about}", "No key", choose)
 
 
 def list_policy_commands(inspector: InspectorScreen) -> Iterator[tuple[str, Callable[[], None], str]]:

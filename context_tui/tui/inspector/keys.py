@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.screen import Screen
 
 from context_tui.tui.controller import Controller
-from context_tui.tui.inspector.timeline import Timeline
 from context_tui.tui.widgets.bindings import build_policy_bindings, read_bindings
-from context_tui.tui.widgets.setting_rows import SettingRows
 
 
 def build_full_screen(name: str, controller: Controller) -> Screen[Any]:
@@ -29,11 +26,3 @@ def build_full_screen(name: str, controller: Controller) -> Screen[Any]:
 def build_bindings() -> list[BindingType]:
     """Return all key bindings of the inspector screen, in the order in which the footer lists them."""
     return [*read_bindings("inspector-first"), *build_policy_bindings("Plan with"), *read_bindings("inspector-other")]
-
-
-def format_unknown_keys(names: Iterable[str]) -> str:
-    """Format a warning about key names in the configuration that no binding has, or "" if all are known."""
-    bindings = (*build_bindings(), *Timeline.BINDINGS, *SettingRows.BINDINGS)
-    known_ids = {each.id for each in bindings if isinstance(each, Binding)}
-    unknown = ", ".join(name for name in names if name not in known_ids)
-    return f"[keys] in the configuration file: unknown {unknown}; docs/keys.md lists the names" if unknown else ""

@@ -25,7 +25,7 @@ from context_tui.tui.drafts import Drafts
 from context_tui.tui.inspector import dialogs, notices, workers
 from context_tui.tui.inspector.breakdown import BreakdownView
 from context_tui.tui.inspector.header import HeaderBar
-from context_tui.tui.inspector.keys import build_bindings, build_full_screen, format_unknown_keys
+from context_tui.tui.inspector.keys import build_bindings, build_full_screen
 from context_tui.tui.inspector.minimap import Minimap
 from context_tui.tui.inspector.panes import InspectorPanes
 from context_tui.tui.inspector.parameters import ParameterPanel
@@ -40,7 +40,7 @@ from context_tui.tui.threads import WorkErrorHandler
 from context_tui.tui.timeline.rows import TURN_HEAD, Location
 from context_tui.tui.view import View, build_inspector_state
 from context_tui.tui.widgets.bindings import KeyFooter
-from context_tui.tui.widgets.text_screen import HELP_NOTES, HelpScreen
+from context_tui.tui.widgets.text_screen import HELP_NOTES
 
 if TYPE_CHECKING:
     from context_tui.tui.options import InspectorOptions
@@ -54,6 +54,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     AUTO_FOCUS = "Timeline"
     BINDING_GROUP_TITLE = "Session"
+    help_notes = HELP_NOTES["inspector"]
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-middling"), (32, "-high"), (42, "-tall")]
 
@@ -112,8 +113,6 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     def on_mount(self) -> None:
         self.set_class(self.options.last_state.breakdown, "-parts")
-        if warning := format_unknown_keys(self.options.keys):
-            self.show_notification(warning, warn=True)
         loader = self.controller.loader
         if loader is None:
             self.controller.open_session(self.view.session)
@@ -438,11 +437,6 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.app.copy_to_clipboard(text if is_raw else sanitize(text, tab_width=0))
 
     # Other screens
-
-    def action_help(self) -> None:
-        panel = self.query_one(ParameterPanel)
-        panes = [self, self.query_one(Timeline), panel.rows, self.query_one(BreakdownView)]
-        self.app.push_screen(HelpScreen(panes, notes=HELP_NOTES["inspector"]))
 
     def action_full_screen(self, name: str) -> None:
         screen = self.run_command(build_full_screen, name, self.controller)

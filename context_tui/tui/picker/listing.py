@@ -252,7 +252,7 @@ class SessionListing:
         keys: dict[SessionOrder, Callable[[SessionItem], tuple[object, ...]]] = {
             SessionOrder.AS_FOUND: lambda item: (),
             SessionOrder.SIZE: lambda item: (-item.bytes,),
-            SessionOrder.CONTEXT: lambda item: (-((item.summary and item.summary.tokens) or 0),),
+            SessionOrder.CONTEXT: lambda item: _rank_fullness(item.summary),
             SessionOrder.PROJECT: lambda item: (not item.project_name, item.project_name.casefold()),
         }
         key = keys[order]
@@ -320,6 +320,11 @@ class SessionListing:
         self._add_children(item, entries)
         item.is_unfolded = True
         self._update_lines(item.children[0] if item.children else item)
+
+
+def _rank_fullness(overview: SessionOverview | None) -> tuple[float, int]:
+    """Return a key that sorts the largest shares of the window first, then the largest contexts of unknown share."""
+    return (-(overview.share or 0.0), -(overview.tokens or 0)) if overview else (0.0, 0)
 
 
 def _find_outermost(key: SessionKey, parents: Mapping[SessionKey, SessionKey]) -> SessionKey:

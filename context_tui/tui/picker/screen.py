@@ -41,6 +41,8 @@ MAX_READ_TITLES = 2_000
 """Maximum number of files that are opened to read their titles."""
 UPDATE_INTERVAL_S = 0.1
 """Seconds between two updates of the list while titles or overviews are read."""
+EARLY_S = 1.0
+"""Seconds after its opening in which esc does not leave the first picker."""
 OVERVIEW_DELAY_S = 0.05
 """Seconds after the last change of the list until the overviews of the visible sessions are read."""
 
@@ -122,6 +124,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
+        self._opened_at = time.monotonic()
         self._show()
         if self.is_finding:
             self.call_after_refresh(start_work, self, "titles", "find the sessions", self._find_all)
@@ -301,10 +304,14 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         self.rows.action_page(pages)
 
     def action_leave(self) -> None:
-        """Clear the filter and focus the list, or leave the picker if there is no filter."""
+        """Clear the filter and focus the list, or leave the picker if there is no filter.
+
+        A picker that has just opened first is not left: the key may be meant for the program that ran before.
+        """
         filter_input = self.query_one(Input)
         if not filter_input.value and not filter_input.has_focus:
-            self.dismiss(PickerExit.BACK)
+            if self._current is not None or time.monotonic() - self._opened_at > EARLY_S:
+                self.dismiss(PickerExit.BACK)
         else:
             filter_input.value = ""
             self.set_focus(self.rows)
@@ -315,6 +322,15 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable the action that goes back if the picker was not opened from a session."""
         return action != "return" or self._current is not None
+
+    def action_tune(self) -> None:
+        """Recommend a setting of the selected session's agent, from all its sessions that are listed."""
+        if selected := self.listing.selected:
+            from context_tui.tui.picker.tune import TuneScreen
+
+            items = [line for line in self.listing.lines if isinstance(line, SessionItem) and line.parent is None]
+            agent = (selected.parent or selected).agent
+            self.app.push_screen(TuneScreen(agent, [item.entry for item in items if item.agent == agent]))
 
     def action_quit(self) -> None:
         self.dismiss(PickerExit.QUIT)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -18,7 +19,6 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from context_tui.library.discovery import SessionEntry, SessionKey
-from context_tui.library.overview import SessionOverview
 from context_tui.text.numbers import format_age, format_bytes, format_percent, format_tokens
 from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.picker.listing import SessionItem, SessionListing, SessionOrder
@@ -204,7 +204,8 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         line = self.listing.lines[index]
         if isinstance(line, str):
             return self._build_strip([(line, "heading")], width)
-        return self._build_strip(self._format_cells(line, self.columns), width, is_current=index == self.listing.cursor)
+        columns = fit_picker_columns(width, self._longest)
+        return self._build_strip(self._format_cells(line, columns), width, is_current=index == self.listing.cursor)
 
     def _format_cells(self, item: SessionItem, columns: ColumnFitter) -> list[tuple[str, str]]:
         entry, overview = item.entry, item.summary
@@ -214,7 +215,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
             name = f"{CHILD_GLYPH} {'#' if entry.info.id else ''}{name}"
         title = item.title or ("cannot be read" if overview and overview.problem else "")
         context = format_tokens(overview.tokens) if overview and overview.tokens else ""
-        share = compute_used_share(overview)
+        share = overview.share if overview else None
         if columns["context"] > 7:
             percent = "" if share is None else format_percent(share)
             context = f"{context} {percent:>5}" if context or percent else ""
@@ -236,7 +237,9 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _build_strip(self, cells: Sequence[tuple[str, str]], width: int, *, is_current: bool = False) -> Strip:
         cursor_style = self._resolve_style("cursor") if is_current else None
-        segments = [Segment(text, cursor_style or self._resolve_style(style)) for text, style in cells if text]
+        # Few segments, as each of them is filtered and cut when a page is drawn
+        groups = groupby(cells, lambda cell: "cursor" if is_current else cell[1])
+        segments = [Segment("".join(text for text, _ in each), self._resolve_style(style)) for style, each in groups]
         if is_current:
             segments[0] = Segment(">" + segments[0].text[1:], cursor_style)
         return Strip(segments).adjust_cell_length(width, cursor_style or self._resolve_style(""))
@@ -269,13 +272,6 @@ def format_short_name(entry: SessionEntry) -> str:
     """Format a session's name, shortening a UUID or a Codex rollout to the first eight digits of its id."""
     match = _UUID_PATTERN.fullmatch(entry.name)
     return match.group(1) if match else make_visible(entry.name)
-
-
-def compute_used_share(overview: SessionOverview | None) -> float | None:
-    """Return what share of the context window the last recorded request used, or None if unknown."""
-    if overview is None or overview.tokens is None or overview.window is None:
-        return None
-    return overview.tokens / overview.window
 
 
 def _fit_cell(text: str, width: int) -> str:

@@ -51,7 +51,7 @@ from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.setting_lines import list_setting_lines
 from context_tui.tui.widgets.setting_rows import SettingRows
 from context_tui.tui.widgets.styled_text import LinesPane, Run
-from context_tui.tui.widgets.text_screen import HELP_NOTES, HelpScreen
+from context_tui.tui.widgets.text_screen import HELP_NOTES
 from context_tui.tui.widgets.waiting_screen import WaitingScreen, when_ready
 
 OUTDATED_GRACE_S = 0.25
@@ -100,6 +100,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
     CSS_PATH = "replay.tcss"
     AUTO_FOCUS = "ChartsView"
     BINDING_GROUP_TITLE = "Replay"
+    help_notes = HELP_NOTES["replay"]
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-middling"), (32, "-high"), (42, "-tall")]
 
@@ -491,9 +492,6 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         if command is not None:
             notify_briefly(self, command())
             self.draw()
-
-    def action_help(self) -> None:
-        self.app.push_screen(HelpScreen([self, self.query_one(SettingRows)], notes=HELP_NOTES["replay"]))
 
     def action_table(self) -> None:
         self.app.push_screen(FiringsScreen(self.controller, self.comparison), self._dismiss_with)

@@ -187,8 +187,8 @@ class SweepBoard:
         if order is not None and order.name == "saved" and self.saving_unit == "money":
             order = SortOrder("saved", lambda each: -each.extra_cost, True)
         if order is not None:
-            # Equal settings are sorted by regret and savings.
-            names.sort(key=lambda name: (totals[name].regret_tokens, -totals[name].saved))
+            # Equal settings are sorted by savings and regret.
+            names.sort(key=lambda name: (-totals[name].saved, totals[name].regret_tokens))
             names.sort(key=lambda name: order.key(totals[name]), reverse=order.is_largest_first)
         return names[::-1] if self.is_reversed else names
 

@@ -43,7 +43,7 @@ from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.widgets.bindings import KeyFooter, read_bindings
 from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.styled_text import LinesPane, Run
-from context_tui.tui.widgets.text_screen import HELP_NOTES, HelpScreen
+from context_tui.tui.widgets.text_screen import HELP_NOTES
 
 UPDATE_INTERVAL_S, UPDATE_COST_FACTOR = 0.1, 8
 """Minimum seconds between two updates while settings are measured, and minimum multiple of the time of an update."""
@@ -81,6 +81,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
     CSS_PATH = "sweep.tcss"
     AUTO_FOCUS = "#sweep-table"
     BINDING_GROUP_TITLE = "Sweep"
+    help_notes = (" ".join(REPLAY_LIMITS_TEXT), *HELP_NOTES["sweep"])
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-middling"), (32, "-high"), (42, "-tall")]
 
@@ -360,9 +361,6 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
 
     # Other screens, and the way back
 
-    def action_help(self) -> None:
-        self.app.push_screen(HelpScreen([self], notes=[" ".join(REPLAY_LIMITS_TEXT), *HELP_NOTES["sweep"]]))
-
     def action_text(self) -> None:
         self.app.push_screen(SweepTextScreen("Sweep", build_report_parts(self.board)))
 
@@ -394,7 +392,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
     def action_go_on(self) -> None:
         """Continue measuring after the sweep was stopped."""
         if not self.board.missing_settings:
-            notify_briefly(self, "Every setting is measured" if not self.board.error else "Change the grid first (e)")
+            notify_briefly(self, "Every setting is measured" if not self.board.error else "Change the grid first (=)")
         elif not self.is_measuring:
             self.is_stopped = False
             self._start_measuring()

@@ -23,16 +23,17 @@ from context_tui.tui.terminal.themes import BOLD, MUTED, PRIMARY
 from context_tui.tui.widgets.bindings import KeyFooter, read_bindings
 from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.styled_text import LinesPane, Run, format_safe_line, justify_runs, pad_runs, set_background
+from context_tui.tui.widgets.text_screen import HELP_NOTES
 
 FULL_NAME_CELLS = 30
 """Cells for the name of a session below which numbers are abbreviated."""
 
 
 def sort_sessions(rows: Sequence[SweepRow], order: str) -> list[tuple[SweepRow, Totals]]:
-    """Return the sessions with their totals, sorted by the column *order* with the largest first."""
+    """Return the sessions with their totals, sorted by the column *order* and then by savings, largest first."""
     key = next(each.key for each in SORT_ORDERS if each.name == order)
     totals = [(row, compute_totals([row], row.cost.unit if row.cost else "")) for row in rows]
-    return sorted(totals, key=lambda each: -key(each[1]))
+    return sorted(totals, key=lambda each: (-key(each[1]), -each[1].saved))
 
 
 def format_session_lines(
@@ -79,6 +80,7 @@ class SessionsScreen(Screen[None]):
     CSS_PATH = "sweep.tcss"
     AUTO_FOCUS = "ClickableLines"
     BINDING_GROUP_TITLE = "Sessions of a setting"
+    help_notes = HELP_NOTES["sweep"]
     BINDINGS = read_bindings("setting-sessions")
 
     @dataclass

@@ -132,7 +132,8 @@ def _measure_values(board: SweepBoard) -> list[tuple[str, int, int]]:
     """Return each parameter that has a column, the width of its values, and the width of its values and heading."""
     sizes = []
     for name, longest in board.parameter_columns.items():
-        value_cells = min(max(MIN_VALUE_CELLS, longest), MAX_VALUE_CELLS)
+        last_word = name.rsplit("_", 1)[-1]  # so that a truncated heading begins with a word
+        value_cells = min(max(MIN_VALUE_CELLS, longest, len(last_word) + 1), MAX_VALUE_CELLS)
         sizes.append((name, value_cells, max(value_cells, min(len(name), MAX_VALUE_CELLS))))
     return sizes
 
@@ -186,8 +187,11 @@ def format_head(board: SweepBoard, layout: TableLayout, width: int) -> list[Run]
 
 
 def _truncate_start(name: str, width: int) -> str:
-    """Truncate a name at its start to *width* cells, since its end distinguishes it."""
-    return name if len(name) <= width else "…" + name[len(name) - width + 1 :].lstrip("_.")
+    """Truncate a name at its start to *width* cells, before a word if one fits, since its end distinguishes it."""
+    if len(name) <= width:
+        return name
+    end = name[len(name) - width + 1 :]
+    return "…" + (end if name[-width] in "_." else end.partition("_")[2] or end).lstrip("_.")
 
 
 def format_setting_line(board: SweepBoard, layout: TableLayout, name: str, width: int) -> list[Run]:

@@ -42,26 +42,38 @@ def read_bindings(name: str) -> list[BindingType]:
     return [build_binding(*row) for row in _KEYS[name]]
 
 
+def read_default_keys() -> dict[str, list[str]]:
+    """Return the keys of every binding in ``keys.toml`` by the name under which a configuration file can change it."""
+    keys: dict[str, list[str]] = {}
+    for row in (row for rows in _KEYS.values() for row in rows):
+        keys.setdefault(row[3], []).extend(row[0].split(","))
+    return keys
+
+
 _KEYS = read_toml("context_tui.tui", "keys.toml")
+_RANKS: dict[str, int] = {name: rank for rank, name in enumerate(_KEYS.pop("footer"))}
 
 
 class KeyFooter(Footer):
-    """Footer that lists a screen's keys on one line, omitting those that do not fit in full."""
+    """Footer that lists a screen's keys on one line, omitting the less important ones if not all fit in full."""
 
     def __init__(self) -> None:
         super().__init__(compact=True, show_command_palette=False)
         self._fitted_width = 0
 
     def compose(self) -> ComposeResult:
-        """Yield the keys that fit in the width of the terminal."""
-        room = self._fitted_width = self.app.size.width
-        for child in super().compose():
-            if isinstance(child, FooterKey):
-                room -= cell_len(child.key_display) + 1 + cell_len(child.description)
-                if room < 0:
-                    return
-                room -= 1  # gap between two keys
-            yield child
+        """Yield the keys that fit in the width of the terminal, in their order."""
+        self._fitted_width = self.app.size.width
+        keys = [child for child in super().compose() if isinstance(child, FooterKey)]
+        bindings = [active.binding for active in self.screen.active_bindings.values()]
+        ranks = {binding.action: _RANKS[binding.id] for binding in bindings if binding.id in _RANKS}
+        room, shown = self._fitted_width + 1, list[FooterKey]()
+        for key in sorted(keys, key=lambda key: ranks.get(key.action, len(_RANKS))):
+            room -= cell_len(key.key_display) + cell_len(key.description) + 2  # with both gaps
+            if room < 0:
+                break
+            shown.append(key)
+        yield from (key for key in keys if key in shown)
 
     def on_resize(self, event: Resize) -> None:
         """Choose the keys to show again if the width has changed."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.screen import ModalScreen, ScreenResultType
@@ -20,6 +21,8 @@ from context_tui.tui.widgets.reading_pane import ReadingPane
 
 class TextScreen(ModalScreen[ScreenResultType]):
     """Screen that shows a long text; a subclass binds the keys that close the screen."""
+
+    BINDINGS = read_bindings("text-screen")
 
     DEFAULT_CSS = """
     TextScreen {
@@ -78,6 +81,13 @@ class HelpScreen(TextScreen[None]):
     def _format_keys(self, keys: Sequence[str]) -> str:
         """Format the names of keys one by one; in the footer, a binding may stand for several keys."""
         return ", ".join(dict.fromkeys(self.app.get_key_display(Binding(key, "")) for key in keys))
+
+
+def show_help(app: App[Any]) -> None:
+    """List the keys of the screen and of its widgets, below the screen's own ``help_notes`` if it has any."""
+    screen = app.screen
+    widgets = {type(each): each for each in screen.query("*") if each.display}
+    app.push_screen(HelpScreen([screen, *widgets.values()], notes=getattr(screen, "help_notes", ())))
 
 
 def _group_bindings(node: DOMNode) -> Iterable[tuple[Binding, list[str]]]:

@@ -1,0 +1,48 @@
+"""Screen that recommends a setting of an agent's policy from sessions of the picker."""
+
+from __future__ import annotations
+
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, create_subprocess_exec
+from collections.abc import Sequence
+
+from context_tui.library.discovery import SessionEntry
+from context_tui.text.numbers import format_count
+from context_tui.text.sanitize import sanitize
+from context_tui.tui.rendering.layout import TextPart
+from context_tui.tui.widgets.bindings import read_bindings
+from context_tui.tui.widgets.reading_pane import ReadingPane
+from context_tui.tui.widgets.text_screen import TextScreen
+
+MAX_SESSIONS = 2_000
+"""Maximum number of sessions; a command line cannot name many more."""
+
+
+class TuneScreen(TextScreen[None]):
+    """A screen that runs ``context-tui tune`` over sessions in a child process, and shows the answer."""
+
+    BINDINGS = read_bindings("tune")
+
+    def __init__(self, agent: str, entries: Sequence[SessionEntry]) -> None:
+        self._specs = [entry.spec for entry in entries[:MAX_SESSIONS]]
+        sessions = format_count(len(self._specs), "session")
+        waiting = f"Replaying many settings over {sessions}; this can take a minute. Press esc to stop."
+        super().__init__(sanitize(f"Tune {agent} over {sessions}"), [TextPart(waiting, "muted")])
+        self._answer = ""
+
+    def on_mount(self) -> None:
+        self.run_worker(self._tune(), group="tune")
+
+    async def _tune(self) -> None:
+        arguments = ("-m", "context_tui", "tune", *self._specs)
+        process = await create_subprocess_exec(sys.executable, *arguments, stdin=DEVNULL, stdout=PIPE, stderr=PIPE)
+        try:
+            answer, notices = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.terminate()
+        self._answer, problems = (sanitize(text.decode("utf-8", "replace")) for text in (answer, notices))
+        self.query_one(ReadingPane).show([TextPart(self._answer), TextPart(problems, "muted")])
+
+    def action_copy(self) -> None:
+        self.app.copy_to_clipboard(self._answer)

@@ -15,9 +15,16 @@ from benchmarks.finding import finding
 from benchmarks.following import following
 from benchmarks.measures import MEASURES as SCREENS
 from benchmarks.measures import Row
-from benchmarks.sweeps import replaying, sweeping
+from benchmarks.sweeps import asking, replaying, sweeping
 
-MEASURES = {**SCREENS, "picker": finding, "following": following, "replays": replaying, "sweeps": sweeping}
+MEASURES = {
+    **SCREENS,
+    "picker": finding,
+    "following": following,
+    "replays": replaying,
+    "programs": asking,
+    "sweeps": sweeping,
+}
 
 
 def line(row: Row) -> str:

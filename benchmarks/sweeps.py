@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import sys
 import time
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.measures import LARGE_BYTES, Row, best_of, session
@@ -165,6 +170,69 @@ def _every_call(recording: Recording, name: str) -> list[Row]:
         Row(f"replay of 1,000 requests: {name}", replay_seconds * 1000, 50, "ms", detail),
         Row("the same", replay_seconds / plain, 0.3, "× naive"),  # each call is planned, carried out and told
     ]
+
+
+PROGRAM = """
+import json, sys
+messages = []
+for line in sys.stdin:
+    question, answer = json.loads(line), {}
+    if question["type"] == "describe":
+        answer = {"protocol": 1, "name": "counts"}
+    else:
+        messages = question["messages"] if question.get("reset") else messages + question["messages"]
+        tokens = sum(len(json.dumps(message["content"])) for message in messages) // 4
+        results = [(m["id"], n) for m in messages for n, b in enumerate(m["content"]) if b["type"] == "tool_result"]
+        if tokens > 60_000:
+            answer = {"edits": [{"clear": m, "block": n, "text": "[cleared]"} for m, n in results[:-3]]}
+            for m in messages:
+                m["content"] = [b if b["type"] != "tool_result" else {**b, "content": ""} for b in m["content"]]
+    print(json.dumps(answer), flush=True)
+"""
+"""A policy that counts the whole context at every call, as middleware without a running total does."""
+
+
+def asking() -> list[Row]:
+    """A replay of 1,000 requests by a program, against the program alone with the same questions."""
+    import context_tui as ct
+    from context_tui.lab.replay.walk import replay_recording
+    from context_tui.policies.command.policy import PolicyCommand, read_command
+
+    recording = Recording(ct.open_session(session(REQUESTS_BYTES)))
+    example = Path(__file__).parents[1] / "docs/examples/policy-command/drop_turns.py"
+    rows = list[Row]()
+    for name, arguments, budget in (
+        ("a program that counts anew", [sys.executable, "-c", PROGRAM], 1.2),
+        ("the example, which does little", [sys.executable, str(example)], 3.0),
+    ):
+        with TemporaryDirectory() as folder:
+            log = Path(folder) / "questions"
+            tee = shlex.join(["sh", "-c", f"tee {shlex.quote(str(log))} | {shlex.join(arguments)}"])
+            policy = read_command(PolicyCommand(tee, 60.0))
+            replay_recording(recording, policy, policy.Params())
+            questions = log.read_bytes().splitlines(keepends=True)
+        policy = read_command(PolicyCommand(shlex.join(arguments), 60.0))
+        alone, replayed = [], []
+        for _ in range(3):
+            alone.append(_ask_all(arguments, questions))
+            replayed.append(timed(partial(replay_recording, recording, policy, policy.Params()))[0])
+        detail = f"{len(questions) - 1:,} questions; {min(replayed):.2f} s, the program alone {min(alone):.2f} s"
+        rows.append(Row(name, min(replayed) / min(alone), budget, "× alone", detail))
+    return rows
+
+
+def _ask_all(arguments: list[str], questions: list[bytes]) -> float:
+    """Seconds in which a program that runs answers all questions but the first, its description."""
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None and process.stdout is not None
+        start = 0.0
+        for number, question in enumerate(questions):
+            if number == 1:
+                start = time.perf_counter()
+            process.stdin.write(question)
+            process.stdin.flush()
+            process.stdout.readline()
+        return time.perf_counter() - start
 
 
 def sweeping() -> list[Row]:

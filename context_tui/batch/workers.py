@@ -28,6 +28,8 @@ from context_tui.lab.sweep.results import UnreadSession
 from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.session_sweep import SweepOptions, sweep_session
 from context_tui.lab.sweep.settings import SweepSetting, build_setting
+from context_tui.policies.command.policy import PolicyCommand, read_command
+from context_tui.policies.command.program import end_programs
 from context_tui.policies.registry import POLICIES, find_policy
 from context_tui.policies.toml import parse_policy
 from context_tui.session.session import Session, SessionInfo
@@ -67,24 +69,27 @@ class TaskResult(NamedTuple):
 class SweepWork:
     """The settings and options of a sweep in a form that can be sent to other processes.
 
-    A setting is a policy's name and its parameters. ``policy_files`` are the paths and texts of TOML policies.
+    A setting is a policy's name and its parameters. ``policy_files`` are the paths and texts of TOML policies, and
+    ``commands`` the policies that are programs, of which each process starts its own.
     """
 
     settings: Sequence[tuple[str, dict[str, Any]]]
     options: SweepOptions
     policy_files: Sequence[tuple[str, str]] = ()
+    commands: Sequence[PolicyCommand] = ()
 
     @classmethod
     def from_settings(
-        cls, settings: Iterable[SweepSetting], options: SweepOptions, files: Sequence[Path] = ()
+        cls, settings: Iterable[SweepSetting], options: SweepOptions, files: Sequence[Path | PolicyCommand] = ()
     ) -> SweepWork:
-        """Build the work for these settings; *files* are the TOML files of their policies.
+        """Build the work for these settings; *files* are the TOML files or the commands of their policies.
 
         Parameters that a setting leaves open stay open, so that the version that recorded a session decides them.
         """
-        texts = [(str(path), path.read_text("utf-8-sig")) for path in files]
+        texts = [(str(path), path.read_text("utf-8-sig")) for path in files if isinstance(path, Path)]
+        commands = [each for each in files if isinstance(each, PolicyCommand)]
         values = [(each.policy.name, each.params.model_dump(exclude_unset=True)) for each in settings]
-        return cls(values, options, texts)
+        return cls(values, options, texts, commands)
 
     def build_settings(self) -> list[SweepSetting]:
         """Rebuild the settings in the process that receives the work, registering policies from TOML files."""
@@ -92,6 +97,8 @@ class SweepWork:
             policy = parse_policy(text, path, find_policy)
             if policy.name not in POLICIES:
                 POLICIES.add(policy, policy.name, path)
+        for command in self.commands:
+            POLICIES.add(program := read_command(command), program.name, str(command))
         policies = {name: POLICIES[name] for name, _ in self.settings}
         return [build_setting(policies[name], policies[name].Params(**values)) for name, values in self.settings]
 
@@ -232,6 +239,7 @@ def _init_worker(work: SweepWork, stop: Any) -> None:
 
         def exit_with_parent() -> None:
             parent.join()
+            end_programs()
             os._exit(1)
 
         Thread(target=exit_with_parent, daemon=True).start()

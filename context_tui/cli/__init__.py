@@ -51,6 +51,8 @@ options:
   --at N                start at the context before message N
   -P, --policy POLICY   start with this policy
   --policy-file FILE    read a policy from a TOML file, and start with it
+  --policy-command COMMAND
+                        the same with a program (docs/policy-command.md)
   --follow              follow the session while it is being written; without
                         SESSION, always the newest one of this folder
   --theme NAME          light, dark, or the name of a Textual theme

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from context_tui.lab.replay.result import CompactionHandling
     from context_tui.lab.study import StudySettings
     from context_tui.policies.base import Policy
+    from context_tui.policies.command.policy import PolicyCommand
+
+
+MAX_POLICY_TIMEOUT_S = 3_600
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -47,7 +51,10 @@ class CommandParser(argparse.ArgumentParser):
         """Parse arguments in which options and positional arguments may come in any order."""
         if "_ARGCOMPLETE" in os.environ:
             _complete(self)
-        return self.parse_intermixed_args(list(arguments))
+        options = self.parse_intermixed_args(list(arguments))
+        if any(isinstance(each, str) for each in getattr(options, "policy_file", ())):
+            options.policy_file = _build_policy_commands(options.policy_file, options.policy_timeout)
+        return options
 
     def add_session_options(self) -> None:
         """Add SESSION, --window and --at."""
@@ -75,10 +82,15 @@ class CommandParser(argparse.ArgumentParser):
         add("-p", "--param", dest=policies, action=_ParameterAction, metavar=values, help=values_help)
 
     def add_policy_file_option(self) -> None:
-        """Add --policy-file."""
+        """Add --policy-file, --policy-command and --policy-timeout; the first two are in ``policy_file``."""
+        add, path = self.add_argument, parse_output_path
         file_help = "read a policy from a TOML file, and use it unless -P names another; may be repeated"
-        path = parse_output_path
-        self.add_argument("--policy-file", action="append", default=[], type=path, metavar="FILE", help=file_help)
+        add("--policy-file", action="append", default=[], type=path, metavar="FILE", help=file_help)
+        command_help = "the same with a program, such as 'node my-policy.js' (docs/policy-command.md)"
+        sources = "policy_file"
+        add("--policy-command", action="append", dest=sources, type=parse_name, metavar="COMMAND", help=command_help)
+        timeout_help = "seconds that a program has for each answer (default: 10)"
+        add("--policy-timeout", type=parse_seconds, metavar="SECONDS", help=timeout_help)
 
     def add_replay_options(self, recorded: str = "keep") -> None:
         """Add the options that control a replay, such as --window, --recorded (default: *recorded*) and --delay."""
@@ -167,16 +179,17 @@ def resolve_policy_name(options: argparse.Namespace) -> str:
     return name
 
 
-def load_policy_files(paths: Sequence[Path]) -> list[str]:
-    """Register the policies in these files and return their names; raises PlanError if one is invalid or taken."""
+def load_policy_files(paths: Sequence[Path | PolicyCommand]) -> list[str]:
+    """Register the policies of files and programs, and return their names; raises PlanError if one is not valid."""
     if not paths:
         return []
+    from context_tui.policies.command.policy import read_command
     from context_tui.policies.registry import POLICIES, find_policy  # pydantic: only if a file is named
     from context_tui.policies.toml import read_policy
 
     names = []
     for path in paths:
-        policy = read_policy(path, find_policy)
+        policy = read_policy(path, find_policy) if isinstance(path, Path) else read_command(path)
         if problem := POLICIES.add(policy, policy.name, str(path)):
             raise PlanError(f"{path}: {problem}")
         names.append(policy.name)
@@ -319,3 +332,13 @@ def _complete(parser: CommandParser) -> None:
         elif action.dest in ("policy", "policies"):
             action.completer = complete_policy  # type: ignore[attr-defined]
     argcomplete.autocomplete(parser, always_complete_options="long")
+
+
+def _build_policy_commands(sources: Sequence[Path | str], timeout: float | None) -> list[Path | PolicyCommand]:
+    """Replace the texts of commands by commands with their timeout."""
+    from context_tui.policies.command.policy import DEFAULT_TIMEOUT_S, PolicyCommand
+
+    seconds = DEFAULT_TIMEOUT_S if timeout is None else timeout
+    if not 0 < seconds <= MAX_POLICY_TIMEOUT_S:
+        raise PlanError(f"--policy-timeout {seconds:g}: give a number of seconds, up to {MAX_POLICY_TIMEOUT_S:,}")
+    return [PolicyCommand(each, seconds) if isinstance(each, str) else each for each in sources]

@@ -57,6 +57,8 @@ from context_tui.text.sanitize import sanitize_line
 if TYPE_CHECKING:
     from distributed import Client
 
+    from context_tui.policies.command.policy import PolicyCommand
+
 MAX_ROWS_SHOWN = 30
 MAX_DEFAULTS_SHOWN = 4
 """Maximum number of swept parameters for which a row of defaults shows the values."""
@@ -216,7 +218,7 @@ def run_sweep(
     *,
     by: SavingUnit,
     journal: SweepJournal | None = None,
-    policy_files: Sequence[Path] = (),
+    policy_files: Sequence[Path | PolicyCommand] = (),
     jobs: int | None = None,
     scheduler: str | None = None,
 ) -> Sweep:

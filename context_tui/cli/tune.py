@@ -34,6 +34,7 @@ from context_tui.lab.sweep.session_sweep import SweepOptions
 from context_tui.lab.sweep.settings import SweepSetting, build_grid, build_setting, merge_grids
 from context_tui.policies.agent_settings import build_agent_settings, format_setting_lines
 from context_tui.policies.base import Params, Policy
+from context_tui.policies.command.policy import PolicyCommand
 from context_tui.policies.parameter_space import build_params, list_parameters_in_context
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import build_runtime_state
@@ -96,7 +97,7 @@ def collect_tunings(
     sweep_options: SweepOptions,
     policies: Sequence[tuple[str, Sequence[str]]] = (),
     *,
-    policy_files: Sequence[Path] = (),
+    policy_files: Sequence[Path | PolicyCommand] = (),
     jobs: int | None = None,
 ) -> tuple[list[Tuning], list[str], list[UnreadSession]]:
     """Tune policies over the sessions that *specs* name: the given ones with their grids, or those of the agents.

@@ -94,6 +94,11 @@ class _BodiesSnapshot(Mapping[int, Body]):
     def __init__(self, versions: dict[int, _BodyVersion], changes: int) -> None:
         self._versions, self._changes, self._length = versions, changes, len(versions)
 
+    @property
+    def version(self) -> tuple[int, int]:
+        """Two values that differ from those of a snapshot with other bodies: a table, and its number of changes."""
+        return id(self._versions), self._changes
+
     def get(self, row: int, default: object = None) -> Body | None:  # type: ignore[override]
         """Return the body in place of a block; None if the block is as recorded."""
         version = self._versions.get(row)

@@ -110,7 +110,6 @@ class _PolicyStep(NamedTuple):
 class _PendingFiring:
     step: _PolicyStep
     plan: Plan
-    trigger: Trigger
     decided: int
     message: int
     before: Amount
@@ -124,7 +123,6 @@ class _PendingFiring:
 class _BackgroundSummary(NamedTuple):
     step: _PolicyStep
     plan: Plan
-    trigger: Trigger
     believed: int | None
     decided: int
     ready_at_call: int  # number of the call before which it is ready
@@ -224,7 +222,7 @@ class Walk:
                 state, generation = self._build_rewritten_state(state), self.history.generation
             trigger = step.policy.trigger(state, step.params)
             if trigger.fires:
-                self._fire(step, trigger, state, message)
+                self._fire(step, state, message)
             elif self.nearest_share < 1.0:
                 self._note_miss(trigger, message)
 
@@ -261,18 +259,18 @@ class Walk:
             reasoning_tokens=history.count_past_reasoning(),
         )
 
-    def _fire(self, step: _PolicyStep, trigger: Trigger, state: RuntimeState, message: int) -> None:
+    def _fire(self, step: _PolicyStep, state: RuntimeState, message: int) -> None:
         summary, believed = self.background_summary, state.believed_tokens
         if step.policy.runs_in_background(state, step.params):
             if summary is None and (plan := self._make_plan(step, state)) is not None:
                 ready_at_call = self.call + self.delay
-                self.background_summary = _BackgroundSummary(step, plan, trigger, believed, message, ready_at_call)
+                self.background_summary = _BackgroundSummary(step, plan, believed, message, ready_at_call)
                 if not self.delay:
                     self._finish_summary(message)
         elif summary is not None and summary.step is step:
             self._finish_summary(message)
         elif (plan := self._make_plan(step, state)) is not None:
-            self._apply_plan(step, plan, trigger, believed, message, message)
+            self._apply_plan(step, plan, believed, message, message)
 
     def _build_rewritten_state(self, state: RuntimeState) -> RuntimeState:
         history = self.history
@@ -305,18 +303,16 @@ class Walk:
         summary = self.background_summary
         self.background_summary = None
         if summary is not None:
-            self._apply_plan(summary.step, summary.plan, summary.trigger, summary.believed, summary.decided, message)
+            self._apply_plan(summary.step, summary.plan, summary.believed, summary.decided, message)
 
-    def _apply_plan(
-        self, step: _PolicyStep, plan: Plan, trigger: Trigger, believed: int | None, decided: int, message: int
-    ) -> None:
+    def _apply_plan(self, step: _PolicyStep, plan: Plan, believed: int | None, decided: int, message: int) -> None:
         history, excess_before = self.history, self.history.excess
         summarised: Amount | None = None
         if plan.needs_summary:
             summarised = self.recording.compute_amount(plan.summarised_message_numbers, plan.context.replacements)
         first_changed = history.apply_plan(plan, self.summary_tokens)
         sizes = excess_before, history.excess, *history.split_amount(first_changed), summarised, believed
-        self.pending_firings.append(_PendingFiring(step, plan, trigger, decided, message, *sizes))
+        self.pending_firings.append(_PendingFiring(step, plan, decided, message, *sizes))
 
     # Calls
 
@@ -384,7 +380,7 @@ class Walk:
         cache_cut = CacheCut(unchanged_prefix, summarizer_input, summarizer_output)
         decision = change.message, change.decided, change.step.policy.name, plan
         counts = cleared, truncated, plan.messages_dropped - summarised, summarised
-        reasons = change.believed, change.trigger.reason
+        reasons = change.believed, plan.trigger.reason
         self.firings.append(Firing(self.call, *decision, before, after, cache_cut, *counts, *reasons))
 
 

@@ -66,7 +66,8 @@ class DecisionTrails(Generic[T]):
         steps = list(policy.steps(params)) or [(policy, params)]
         key = (policy.name, *(step_policy.name for step_policy, _ in steps))
         tries, hits = self._hit_counts.get(key, (0, 0))
-        if tries >= MIN_TRIES and hits * MIN_HIT_DIVISOR < tries:
+        has_memory = any(getattr(each, "depends_on_earlier_calls", False) for each, _ in steps)
+        if has_memory or (tries >= MIN_TRIES and hits * MIN_HIT_DIVISOR < tries):
             self.replay_count += 1
             return replay(policy)
         for log, result in self._trails[key]:

@@ -7,9 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.cli.inspect import build_report
+from context_tui.compaction.restored_files import Restoration
 from context_tui.formats.base import scan
 from context_tui.formats.opening import choose_session, make_scanner
+from context_tui.session.session import Session
 from tests.formats.histories import columns
+
+
+def list_restored(session: Session) -> list[int]:
+    """The tokens that an agent would put back after a summary of each context; what was read is kept for the next."""
+    return [Restoration().estimate(session.context_at(at)) for at in range(len(session) + 1)]
 
 
 def check_growth(path: Path, first: Any, *records: Any) -> None:
@@ -28,4 +35,5 @@ def check_growth(path: Path, first: Any, *records: Any) -> None:
         session, fresh = growing.session(), scan(make_scanner(info))
         assert build_report(session, timeline=True) == build_report(fresh, timeline=True)
         assert session.to_messages() == fresh.to_messages()
+        assert list_restored(session) == list_restored(fresh)
         assert columns(session.facts) == columns(fresh.facts)

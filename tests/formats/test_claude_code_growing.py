@@ -19,8 +19,24 @@ from context_tui.session.drops import find_drops
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import RecordKind
 from context_tui.tui.timeline.rows import TimelineRows
+from tests.formats.growth import check_growth, list_restored
 from tests.formats.histories import columns
 from tests.formats.recordings import Recording, call, result, text, thinking, usage
+
+
+def test_files_and_skills_of_a_message_that_grows(tmp_path: Path) -> None:
+    """Results of one reply are one message, whose further records hold the states of further files."""
+    made = Recording()
+    made.user("do it")
+    made.assistant(*(call(f"r{number}", "Read", file_path=f"/{number}.py") for number in range(3)), use=usage(9_000))
+    for number in range(3):
+        file = {"filePath": f"/{number}.py", "content": "z" * 4_000, "numLines": 1, "startLine": 1, "totalLines": 1}
+        made.results(result(f"r{number}", "z" * 4_000), toolUseResult={"type": "text", "file": file})
+    made.user([text("Base directory for this skill: /skills/review\n" + "k" * 3_950)], isMeta=True)
+    first, *records = [json.loads(line) for line in made.lines]
+    path = tmp_path / "session.jsonl"
+    check_growth(path, first, *records)
+    assert list_restored(ct.open_session(path))[-1] == 3 * (1_001 + 55) + 999
 
 
 def random_recording(draw: st.DataObject) -> Recording:

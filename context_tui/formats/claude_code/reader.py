@@ -6,12 +6,12 @@ import json
 import time
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import compress, groupby
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
@@ -492,16 +492,13 @@ def _parse_text(value: object) -> str | None:
     return truncate_name(value) if isinstance(value, str) else None
 
 
-T = TypeVar("T")
-
-
 class ClaudeCodeContent:
     """The full text of a session, read again from its lines on demand."""
 
     def __init__(self, file: LineFile, facts: Facts) -> None:
         self.file, self.facts = file, facts
-        self._file_states: dict[int, tuple[int, list[tuple[str, FileState]]]] = {}  # see `_cache`
-        self._skills: dict[int, tuple[int, list[tuple[str, int]]]] = {}
+        self._file_states: dict[int, list[tuple[str, FileState]]] = {}  # by message
+        self._skills: dict[int, list[tuple[str, int]]] = {}  # by message: first line and bytes of each skill
 
     def read_line(self, record: int) -> bytes:
         return self.file.read_range(self.facts.record_place[record], self.facts.record_length[record])
@@ -529,27 +526,18 @@ class ClaudeCodeContent:
     def read_file_states(self, messages: Iterable[int]) -> dict[str, FileState]:
         states: dict[str, FileState] = {}
         for message in messages:
-            for path, state in self._cache(self._file_states, message, self._iter_file_states):
+            if message not in self._file_states:
+                self._file_states[message] = list(self._iter_file_states(message))
+            for path, state in self._file_states[message]:
                 earlier = states.get(path)
                 if earlier and earlier.is_written and not state.is_written:
                     state = state._replace(is_written=True, message=earlier.message)
                 states[path] = state
         return states
 
-    def _cache(
-        self, found: dict[int, tuple[int, list[T]]], message: int, search: Callable[[int], Iterable[T]]
-    ) -> list[T]:
-        """Return what *search* finds in a message, from the cache *found* unless the message has grown since."""
-        if message >= len(self.facts):  # inserted by a replay
-            return []
-        last = self.facts.last_record[message]
-        if message not in found or found[message][0] != last:
-            found[message] = last, list(search(message))
-        return found[message][1]
-
     def _iter_file_states(self, message: int) -> Iterator[tuple[str, FileState]]:
         facts = self.facts
-        if any(facts.tool_name(row) in parsing.FILE_TOOLS for row in facts.blocks_of(message)):
+        if message < len(facts) and any(facts.tool_name(row) in parsing.FILE_TOOLS for row in facts.blocks_of(message)):
             for row in facts.records_of(message):
                 if found := parsing.parse_file_state(self.read_line(row), message):
                     yield found
@@ -557,7 +545,9 @@ class ClaudeCodeContent:
     def read_skill_sizes(self, end: int) -> list[int]:
         sizes: dict[str, int] = {}
         for message in range(min(end, len(self.facts))):
-            sizes.update(self._cache(self._skills, message, self._iter_skills))
+            if message not in self._skills:
+                self._skills[message] = list(self._iter_skills(message))
+            sizes.update(self._skills[message])
         return [*sizes.values()]
 
     def _iter_skills(self, message: int) -> Iterator[tuple[str, int]]:

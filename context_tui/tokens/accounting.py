@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from itertools import chain
 from typing import Any, NamedTuple
 
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.context import Context
-from context_tui.session.facts import Facts, Usage, prompt_row_at
+from context_tui.session.facts import Epoch, Facts, Usage, prompt_row_at
 from context_tui.session.memory import build_facts
 from context_tui.session.token_factors import is_other_conversation
 from context_tui.session.values import BlockFlag, MessageFlag, Role
@@ -61,7 +62,8 @@ def find_standing_blocks(facts: Facts) -> list[int]:
     """Return the rows of the blocks that the agent inserted before the user's first message.
 
     An agent inserts such blocks (instructions, project files, the environment) again into every new context, so no
-    policy can remove them.
+    policy can remove them. If its first compaction that recorded any of them again left some out, such as the output of
+    a hook, these are ordinary blocks.
     """
     blocks = list[int]()
     for message in range(len(facts)):
@@ -72,7 +74,17 @@ def find_standing_blocks(facts: Facts) -> list[int]:
         blocks += injected
         if len(injected) < len(rows):
             break
-    return blocks
+    sizes = {facts.size[row] for row in blocks}
+    contexts = (_list_inserted_sizes(facts, epoch) for epoch in facts.epochs if blocks and epoch.cause == "compaction")
+    inserted_again = next((context for context in contexts if context & sizes), sizes)
+    return [row for row in blocks if facts.size[row] in inserted_again]
+
+
+def _list_inserted_sizes(facts: Facts, epoch: Epoch) -> set[int]:
+    """List the sizes of the injected blocks with which a new context begins."""
+    messages = chain(epoch.prefix, range(epoch.message, min(epoch.start, len(facts))))
+    rows = chain.from_iterable(map(facts.blocks_of, messages))
+    return {facts.size[row] for row in rows if facts.block_flags[row] & BlockFlag.INJECTED}
 
 
 def find_fixed_blocks(facts: Facts) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from asyncio import create_task
 from asyncio.subprocess import DEVNULL, PIPE, create_subprocess_exec
 from collections.abc import Sequence
 
@@ -26,8 +27,8 @@ class TuneScreen(TextScreen[None]):
     def __init__(self, agent: str, entries: Sequence[SessionEntry]) -> None:
         self._specs = [entry.spec for entry in entries[:MAX_SESSIONS]]
         sessions = format_count(len(self._specs), "session")
-        waiting = f"Replaying many settings over {sessions}; this can take a minute. Press esc to stop."
-        super().__init__(sanitize(f"Tune {agent} over {sessions}"), [TextPart(waiting, "muted")])
+        self._waiting = f"Replaying many settings over {sessions}; this can take a minute. Press esc to stop.\n"
+        super().__init__(sanitize(f"Tune {agent} over {sessions}"), [TextPart(self._waiting, "muted")])
         self._answer = ""
 
     def on_mount(self) -> None:
@@ -36,13 +37,18 @@ class TuneScreen(TextScreen[None]):
     async def _tune(self) -> None:
         arguments = ("-m", "context_tui", "tune", *self._specs)
         process = await create_subprocess_exec(sys.executable, *arguments, stdin=DEVNULL, stdout=PIPE, stderr=PIPE)
+        assert process.stdout and process.stderr
+        pane, notices, reader = self.query_one(ReadingPane), "", create_task(process.stdout.read())
         try:
-            answer, notices = await process.communicate()
+            async for line in process.stderr:
+                notices = sanitize(line.decode("utf-8", "replace"))
+                pane.show([TextPart(self._waiting, "muted"), TextPart(notices, "muted")])
+            self._answer = sanitize((await reader).decode("utf-8", "replace"))
+            await process.wait()
         finally:
             if process.returncode is None:
                 process.terminate()
-        self._answer, problems = (sanitize(text.decode("utf-8", "replace")) for text in (answer, notices))
-        self.query_one(ReadingPane).show([TextPart(self._answer), TextPart(problems, "muted")])
+        pane.show([TextPart(self._answer or notices)])
 
     def action_copy(self) -> None:
         self.app.copy_to_clipboard(self._answer)

@@ -137,19 +137,16 @@ def average_courses(courses: Sequence[Course]) -> Course | None:
 def format_aftermath(aftermath: Aftermath) -> str:
     """Format what followed a compaction, with the means of its matches in brackets."""
     after, matched = aftermath.after, aftermath.matched
-    names = ("read again", "run again", "failed again", "corrections")
-    parts = [
-        f"{name} {value:.0f}{_format_mean(matched and matched[2 + n])}"
-        for n, (name, value) in enumerate(zip(names, after[2:], strict=True))
-    ]
+    means = matched or (None,) * len(after)
     calls = "no edit before the next compaction or the end"
     if after.calls is not None:
-        calls = f"{format_count(round(after.calls), 'call')} to the first edit or the end of the turn"
-        calls += _format_mean(matched and matched.calls)
-    matches = (
-        f"; in brackets: {format_count(len(aftermath.matches), 'matched point')}" if matched else "; no matched point"
-    )
-    return f"{calls}, {', '.join(parts)}{matches}"
+        calls = f"{format_count(round(after.calls), 'call')} to an edit or the turn's end{_format_mean(means[0])}"
+    names = ("read", "run", "failed", "corrected")
+    repeats = [
+        f"{name} {value:.0f}{_format_mean(mean)}" for name, value, mean in zip(names, after[2:], means[2:], strict=True)
+    ]
+    matches = format_count(len(aftermath.matches), "match", "matches")
+    return f"{calls}; again: {', '.join(repeats[:3])}; {repeats[3]}; ({matches})"
 
 
 def _format_mean(value: float | None) -> str:

@@ -106,10 +106,8 @@ def test_what_follows_a_compaction_is_held_against_the_same_place_of_other_turns
     assert found.after == Course(5, 5 * 50_015, 1, 1, 0, 0)
     assert found.matched is not None and found.matched.calls == 2 and found.matched.reads == 0
     assert found.extra_calls == 3 and len(found.matches) == 4
-    assert (
-        "5 calls to the first edit or the end of the turn (2.0), read again 1 (0.0), run again 1 (0.0)"
-        in format_aftermath(found)
-    )
+    expected = "5 calls to an edit or the turn's end (2.0); again: read 1 (0.0), run 1 (0.0)"
+    assert expected in format_aftermath(found) and "(4 matches)" in format_aftermath(found)
 
 
 def test_what_was_not_in_the_context_is_not_read_again(tmp_path: Path) -> None:

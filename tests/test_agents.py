@@ -108,7 +108,7 @@ def test_the_judge_finds_what_a_session_lacks(tmp_path: Path) -> None:
     assert judgement.requests == Share(2, 2)
     assert judgement.results == Share(1, 1) and judgement.surplus == 0
     assert judgement.texts == Share(3, 4)
-    assert dict(judgement.missing_parts) == {"system reminder": 1}
+    assert dict(judgement.missing_parts) == {"reminder": 1}
     assert judgement.sizes == Share(1, 2)
 
 

@@ -19,7 +19,7 @@ from context_tui.compaction.recorded_compactions import (
     find_recorded_compactions,
 )
 from context_tui.errors import ExitCode
-from context_tui.formats.opening import choose_session
+from context_tui.formats.opening import choose_session, list_unrecorded
 from context_tui.lab.fullness import PART_NAMES, compute_fullness
 from context_tui.lab.price.break_report import build_break_report
 from context_tui.lab.price.breaks import find_cache_breaks
@@ -195,6 +195,7 @@ def build_report(
             "next_request_tokens": account.tokens,
             "next_request_source": account.origin,
             "not_in_file_tokens": hidden,
+            "not_in_file_kinds": list_unrecorded(session),
             "estimator": name,
         },
         "answer": {
@@ -415,6 +416,8 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     if measure["kind"] != TokenMeasure.OWN:
         print_line(f"token measure: {measure['name']}" + (f" ({measure['note']})" if measure["note"] else ""))
     print_table("size", ("tokens", "size", "source"), _build_size_rows(report, label))
+    if window["not_in_file_tokens"] and window["not_in_file_kinds"]:
+        print_line(f"  not in the file: {', '.join(window['not_in_file_kinds'])}")
     total = max(1, sum(report["by_category"].values()))
     categories = [
         (CATEGORY_NAMES.get(name, name), tokens, f"{tokens / total:.0%}")

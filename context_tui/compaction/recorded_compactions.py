@@ -28,6 +28,9 @@ from context_tui.tokens.running_sizes import RunningSizes
 DEFAULT_SUMMARY_TOKENS = 2_000
 """Estimated tokens (``bytes/4``) of a summary whose text is not in the file."""
 
+SUMMARY_FRAME_TOKENS = {"pi": 20}
+"""Tokens, by format, that the agent adds around a summary in a request and that its files lack (docs/agents.md)."""
+
 CompactionKind = Literal["full", "micro", "silent"]
 
 
@@ -118,6 +121,7 @@ def predict_size_after(
     is_hidden = summary is not None and not table.messages[summary]
     estimate = compaction.event.summary_tokens if isinstance(compaction.event, Compaction) else None
     hidden_tokens = (estimate or table.convert_estimate(summary_tokens)) if is_hidden else 0
+    hidden_tokens += SUMMARY_FRAME_TOKENS.get(compaction.session.info.format, 0)
     facts = compaction.session.facts
     inserted_rows = (row for message in compaction.added_messages for row in facts.blocks_of(message))
     restored = 0

@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from context_tui.errors import Error
+from context_tui.session.facts import Facts
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
 ALL_FROM_SOURCE = "all of it"
+
+KINDS_AFTER_COMPACTION = ("frame of a summary", "files put back by a compaction")
+"""Kinds of text that only requests after a compaction hold."""
 
 HEAD_BYTES = 65_536
 """Bytes at the start of a file from which its format is detected."""
@@ -89,6 +93,8 @@ class Format(Protocol):
         from_source: the part of the reader that was checked only against the program's source, not against a real file:
             :data:`ALL_FROM_SOURCE`, or a few words.
         checked_with: the program's version whose requests were compared with its session files (``make agents``).
+        unrecorded: kinds of text that the agent's requests hold and its session files lack, as seen with that version;
+            the system prompt and tool schemas count only for files without them.
         request_recording: command or setting that records the agent's complete requests, which its session files lack.
         requests_id: id of the session made from complete requests, if session files may also contain these.
     """
@@ -98,6 +104,7 @@ class Format(Protocol):
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)
     from_source: ClassVar[str] = ""
     checked_with: ClassVar[str] = ""
+    unrecorded: ClassVar[tuple[str, ...]] = ("system prompt", "tool schemas")
     request_recording: ClassVar[str] = ""
     requests_id: ClassVar[str] = ""
 
@@ -137,6 +144,13 @@ class Format(Protocol):
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """Return a scanner for a session in the file. Raises UnreadableSession if there is no such session."""
+
+    def list_unrecorded(self, facts: Facts) -> tuple[str, ...]:
+        """Return the kinds in ``unrecorded`` that the session with these facts lacks."""
+        is_compacted = any(each.kind == "full" for each in facts.compactions)
+        held = {"system prompt": bool(facts.system_bytes), "tool schemas": bool(facts.tools_bytes)}
+        held |= dict.fromkeys(KINDS_AFTER_COMPACTION, not is_compacted)
+        return tuple(kind for kind in self.unrecorded if not held.get(kind))
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
         """Return a session that only a full read would list, such as a branch, or None if *session_id* names none."""

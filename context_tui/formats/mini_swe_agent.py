@@ -119,6 +119,7 @@ class MiniSweAgentFormat(DocumentFormat):
 
     name: ClassVar[str] = "mini-swe-agent"
     checked_with: ClassVar[str] = "2.4.6"
+    unrecorded: ClassVar[tuple[str, ...]] = ("tool schemas",)
     about: ClassVar[str] = "mini-swe-agent trajectory (.traj.json, versions 1 and 2, and bare lists of messages)"
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
     shape = MiniSweAgentShape

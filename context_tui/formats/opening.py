@@ -192,6 +192,12 @@ def open_session(spec: str | Path, *, window: int | None = None) -> Session:
     return scan(make_scanner(choose_session(spec))).with_window(window)
 
 
+def list_unrecorded(session: Session) -> tuple[str, ...]:
+    """Return the kinds of text that the session's requests held and its file lacks, or () if unknown."""
+    form = FORMATS.get(session.info.format)
+    return form.list_unrecorded(session.facts) if form and not session.facts.holds_requests else ()
+
+
 def describe_request_source(session: Session) -> str:
     """Return a text on where a session's complete requests are or how to record them, or "" if unknown."""
     form = FORMATS.get(session.info.format)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from context_tui.errors import PlanError
-from context_tui.formats.opening import describe_request_source
+from context_tui.formats.opening import describe_request_source, list_unrecorded
 from context_tui.lab.fullness import Fullness, compute_fullness
 from context_tui.policies.base import Belief
 from context_tui.policies.parameter_space import build_params
@@ -32,13 +32,15 @@ class ContextSizes:
     """Sizes computed for a context: a breakdown by category and a check of the estimate against recorded sizes.
 
     With a ``token_table`` (a measure other than ``bytes/4``), only the breakdown and the prompt's parts are computed.
-    ``lacks_requests`` is set if the session holds no complete requests but could get them from a known source.
+    ``unrecorded`` names the kinds of text that requests held and the file lacks, if known; ``lacks_requests`` is set if
+    the session holds no complete requests but could get them from a known source.
     """
 
     breakdown: Breakdown
     estimate_check: EstimateCheck | None = None
     token_table: TokenTable | None = None
     prompt: PromptShares | None = None
+    unrecorded: tuple[str, ...] = ()
     lacks_requests: bool = False
     fullness: Fullness | None = None
 
@@ -54,7 +56,7 @@ def compute_context_sizes(
     check = None if token_table else check_estimate(session, context)
     prompt = measure_prompt(session, context, token_table)
     fullness = compute_fullness(session, context, parts, token_table)
-    return ContextSizes(parts, check, token_table, prompt, lacks_requests, fullness)
+    return ContextSizes(parts, check, token_table, prompt, list_unrecorded(session), lacks_requests, fullness)
 
 
 def format_estimate_error(check: EstimateCheck) -> str:

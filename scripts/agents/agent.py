@@ -83,6 +83,8 @@ class Agent:
     where we write no sessions of it."""
     unsupported: ClassVar[Mapping[str, str]] = {}
     """Scenarios that it cannot do, each with the reason."""
+    deletes_rewound: ClassVar[bool] = False
+    """Whether a prompt that is taken back is deleted from its files, with all that follows it."""
     differences: ClassVar[Mapping[str, str]] = {}
     """Goals that it cannot meet, each with the reason."""
 

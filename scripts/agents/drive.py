@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from scripts.agents.agent import Agent, Dialogue, Run, Setup, Typing
+from scripts.agents.agent import Agent, Dialogue, Run, Setup, Typing, write_file
 from scripts.agents.programs import get_cache_folder
 from scripts.agents.scenarios import InvocationKind, Scenario
-from scripts.agents.scripted_model import ScriptedModel
+from scripts.agents.scripted_model import RULES_MARK, ScriptedModel
 from scripts.agents.server import INDEX_NAME, serve
 
 RUN_SECONDS = 300
@@ -31,6 +31,8 @@ DIALOGUE_SECONDS = 120
 """Seconds that an answer in a dialogue may take."""
 REST_SECONDS = 3
 """Seconds without output after which a screen rests."""
+INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
+"""Files in which agents look for instructions."""
 TERMINAL_SIZE = 40, 120
 """Lines and columns of a terminal."""
 OUTWARD_PROXY = "http://127.0.0.1:9"
@@ -88,6 +90,8 @@ def prepare_setup(folder: Path, url: str, window: int | None, env: Mapping[str, 
     if not project.exists():
         project.mkdir()
         (project / "numbers.txt").write_text("".join(f"line {number}\n" for number in range(60)), encoding="utf-8")
+        for name in INSTRUCTION_FILES:
+            write_file(project / name, f"{RULES_MARK}: answer in one sentence.\n")
         subprocess.run(["git", "init", "-q", str(project)], check=False, timeout=30, env=os.environ | {"HOME": "/"})
     return Setup(folder / "home", project, url, window, env)
 

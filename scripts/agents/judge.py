@@ -11,16 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import context_tui as ct
+from context_tui.formats.opening import list_unrecorded
 from context_tui.lab.replay.backtest import BacktestCase, backtest_policy
 from context_tui.lab.replay.recording import Recording
 from context_tui.policies.parameter_space import build_params
 from context_tui.policies.registry import POLICIES
+from context_tui.session.facts import prompt_at
 from context_tui.session.session import Session
 from scripts.agents.agent import Agent
 from scripts.agents.drive import Recorded, load_recorded
 from scripts.agents.prompt import Part, PartKind, Prompt, count_tokens, parse_prompt
 from scripts.agents.scenarios import Scenario
-from scripts.agents.scripted_model import PROMPT_MARK, SUBTASK_MARK, SUMMARY_MARK
+from scripts.agents.scripted_model import PROMPT_MARK, RULES_MARK, SUBTASK_MARK, SUMMARY_MARK
 
 _REPLY = re.compile(r"Reply (main\d+)\b")
 _SUMMARY = re.compile(rf"{SUMMARY_MARK}-\d+")
@@ -28,7 +30,8 @@ SHORTEST_BODY = 20
 """Characters of a text that is looked for within the texts that were sent."""
 _APPENDED_REMINDER = re.compile(r"\n\n(?=<system-reminder>)")
 _TEXT_KINDS: Sequence[tuple[str, str]] = (
-    (r"^\s*<system-reminder>", "system reminder"),
+    (RULES_MARK, "instruction files"),
+    (r"^\s*<system-reminder>", "reminder"),
     (r"^\s*<(environment_context|session_context|environment_details)|^<env>", "environment"),
     (r"^\s*<(user_instructions|permissions instructions|skills_instructions|collaboration_mode)", "instructions"),
     (r"AGENTS\.md|CLAUDE\.md|GEMINI\.md", "instructions"),
@@ -38,6 +41,13 @@ _TEXT_KINDS: Sequence[tuple[str, str]] = (
     (rf"{PROMPT_MARK}|{SUBTASK_MARK}", "prompt"),
     (r"^Reply \w+\d{4}:", "reply"),
 )
+_SYSTEM_SECTIONS = (
+    (r"^x-anthropic-billing-header.*", "billing header"),
+    (r"<env>[\s\S]*?</env>", "environment"),
+    (r"<available_skills>[\s\S]*?</available_skills>", "skills"),
+    (rf"(?:^.*\n)?.*{RULES_MARK}.*", "instruction files"),
+)
+"""Parts of a system prompt that have kinds of their own."""
 
 
 @dataclass
@@ -88,7 +98,9 @@ class Judgement:
 
     Attributes:
         requests: requests of the main conversation, and those whose calls and results are exactly those in our context.
+        deleted: requests of a prompt that was taken back and that the agent deletes from its files; left out above.
         calls, results, texts: parts that were sent, and those of them in our context.
+        unrecorded_kinds: kinds of parts that ``inspect`` says are not in the file.
         missing_parts: parts that were sent and are not in our context, by kind; ``missing_tokens`` their tokens.
         surplus: calls and results in our context that were not sent.
         sizes: requests, and those whose recorded sizes are the returned ones.
@@ -98,9 +110,11 @@ class Judgement:
     """
 
     requests: Share = field(default_factory=Share)
+    deleted: int = 0
     calls: Share = field(default_factory=Share)
     results: Share = field(default_factory=Share)
     texts: Share = field(default_factory=Share)
+    unrecorded_kinds: set[str] = field(default_factory=set)
     missing_parts: Counter[str] = field(default_factory=Counter)
     missing_tokens: Counter[str] = field(default_factory=Counter)
     surplus: int = 0
@@ -115,7 +129,7 @@ class Judgement:
         for name, value in vars(other).items():
             if isinstance(value, Share):
                 getattr(self, name).add(value.matches, value.count)
-            elif isinstance(value, Counter):
+            elif isinstance(value, Counter | set):
                 getattr(self, name).update(value)
             else:
                 setattr(self, name, getattr(self, name) + value)
@@ -203,7 +217,7 @@ def judge_session(agent: Agent, recorded: Recorded, spec: str, replies: Collecti
     """Judge a session by the requests of its scenario whose *replies* it has."""
     session = ct.open_session(spec)
     requests = {entry["reply"]: entry for entry in recorded.requests if entry["reply"] in replies}
-    calls, judgement = _find_calls(session, requests), Judgement()
+    calls, judgement = _find_calls(session, requests), Judgement(unrecorded_kinds={*list_unrecorded(session)})
     beginnings = _find_beginnings(session, [message for message, _ in calls.values()])
     before, summaries_before = Counter[str](), set[str]()
     for reply, entry in requests.items():
@@ -213,7 +227,9 @@ def judge_session(agent: Agent, recorded: Recorded, spec: str, replies: Collecti
         is_compaction = bool(before - results or summaries - summaries_before)
         message, row = calls.get(reply, (-1, -1))
         if message < 0:
-            judgement.requests.add(0)
+            is_deleted = agent.deletes_rewound and recorded.scenario == "rewind"
+            judgement.deleted += is_deleted
+            judgement.requests.add(0, not is_deleted)
             judgement.details.append(f"{reply}: not in the session")
             continue
         before, summaries_before = results, summaries
@@ -278,6 +294,8 @@ def _judge_request(judgement: Judgement, session: Session, sent: Prompt, message
             part = sent_parts[identity]
             judgement.miss(reply, kind, part.tokens)
     judgement.requests.add(is_equal)
+    for part in _list_hidden_prompt_parts(session, sent, message):
+        judgement.miss(reply, part.name, count_tokens(part.text))
     held_texts = [part.text.strip() for part in held.get("text", "thinking")]
     shown = "\0".join([*held_texts, session.content.system()])
     for part in sent.get("text"):
@@ -287,6 +305,23 @@ def _judge_request(judgement: Judgement, session: Session, sent: Prompt, message
         if text not in shown:
             text_kind, tokens = classify_text(part), part.tokens - (count_tokens(body) if body else 0)
             judgement.miss(reply, f"frame of a {text_kind}" if body else text_kind, tokens)
+
+
+def _list_hidden_prompt_parts(session: Session, sent: Prompt, message: int) -> Iterator[Part]:
+    """Yield what a request has of the system prompt and of tools and the file has not, named by its kind."""
+    shown, prompt = set(session.content.system().splitlines()), prompt_at(session.facts, message)
+    text = "\n".join(line for part in sent.get("system") for line in part.text.splitlines() if line not in shown)
+    for pattern, kind in _SYSTEM_SECTIONS:
+        sections = [match[0] for match in re.finditer(pattern, text, re.MULTILINE)]
+        text = re.sub(pattern, "", text, flags=re.MULTILINE)
+        if sections:
+            yield Part("system", "\n".join(sections), name=kind)
+    if len(text.strip()) > SHORTEST_BODY:
+        yield Part("system", text, name="system prompt")
+    names = {tool.name for tool in prompt.tools}
+    schemas = [part.text for part in sent.get("tool") if not {part.name, part.name.partition(".")[0]} & names]
+    if schemas:
+        yield Part("tool", "\n".join(schemas), name="tool schemas")
 
 
 def _judge_size(judgement: Judgement, session: Session, row: int, entry: Mapping[str, Any], reply: str) -> None:

@@ -21,6 +21,8 @@ SUBTASK_MARK = "MARK-SUBTASK"
 """Mark in the prompt of a sub-agent."""
 PROMPT_MARK = "MARK-PROMPT"
 """Mark in every prompt of a scenario."""
+RULES_MARK = "MARK-RULES"
+"""Mark in the instruction files of the project."""
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,10 @@ requests before and after the compaction, as the server counted them; predicted:
 before the compaction and the messages in the file after it.
 """
 
+MISSING_HEAD = """\
+`inspect` and the inspector name these kinds where a part of the recorded size is not in the file.
+"""
+
 
 @dataclass
 class AgentResult:
@@ -59,6 +63,7 @@ class AgentResult:
             "calls and results": is_driven and figures.requests.is_complete,
             "texts": is_driven and figures.texts.matches >= TEXT_GOAL * figures.texts.count,
             "sizes": is_driven and figures.sizes.is_complete,
+            "kinds": is_driven and figures.missing_parts.keys() <= figures.unrecorded_kinds,
             "compactions": None,
             "preset fires": all(firing.earlier == 0 for firing in firings) if firings else None,
             "preset leaves": all(firing.results is not False for firing in firings) if firings else None,
@@ -72,7 +77,7 @@ def format_page(results: Sequence[AgentResult]) -> str:
     """Format the page."""
     parts = [HEAD, "## Requests\n", *_format_figures(results), "", *_format_reading_help()]
     parts += ["## Automatic compactions\n", FIRINGS_HEAD, *_format_firings(results), ""]
-    parts += ["## Parts that are not in our context\n", *_format_missing_parts(results), ""]
+    parts += ["## Parts that are not in our context\n", MISSING_HEAD, *_format_missing_parts(results), ""]
     parts += ["## Known differences\n", *_format_differences(results), ""]
     parts += ["## Exports, resumed by the agents\n", *_format_resumed(results), ""]
     parts += ["## Not driven\n", *_format_failures(results), ""]
@@ -104,7 +109,7 @@ def _format_figures(results: Sequence[AgentResult]) -> Iterator[str]:
                 result.agent.label,
                 result.agent.program.version,
                 str(len(result.scenarios)),
-                str(figures.requests),
+                str(figures.requests) + (f", {figures.deleted:,} deleted" if figures.deleted else ""),
                 str(figures.calls),
                 str(figures.results) + _format_surplus(figures.surplus),
                 f"{texts} ({texts.matches / texts.count:.0%})" if texts.count else "–",
@@ -130,9 +135,11 @@ def _format_earlier(preset: str, calls: Sequence[int | None]) -> str:
 
 def _format_reading_help() -> Iterator[str]:
     yield """\
-- Requests: those whose calls and results are exactly the ones in our context.
+- Requests: those whose calls and results are exactly the ones in our context. Deleted: those of a prompt that was taken
+  back, where the agent then deletes it from its files.
 - Calls, results, texts: those sent that are in our context, over all requests; the system prompt aside.
 - Sizes: recorded sizes that are the usage returned.
+- Kinds (a goal): all that is missing is of a kind that `inspect` names.
 - Compactions: those that the requests show and the session has at that call.
 - Preset: automatic compactions at which our preset of the agent's policy, told the configured limits, fires at the
   same call.
@@ -174,11 +181,11 @@ def _format_tokens(tokens: int | None) -> str:
 
 def _format_missing_parts(results: Sequence[AgentResult]) -> Iterator[str]:
     rows = [
-        [result.agent.label, kind, f"{count:,}", f"{result.judgement.missing_tokens[kind]:,}"]
+        [result.agent.label, kind, f"{count:,}", f"{result.judgement.missing_tokens[kind] / count:,.0f}"]
         for result in results
         for kind, count in result.judgement.missing_parts.most_common()
     ]
-    yield from _format_table(["agent", "kind", "times sent", "tokens"], rows)
+    yield from _format_table(["agent", "kind", "times sent", "tokens each time"], rows)
 
 
 def _format_differences(results: Sequence[AgentResult]) -> Iterator[str]:

@@ -10,12 +10,18 @@ from typing import Any
 import pytest
 
 import context_tui as ct
+from context_tui.compaction.recorded_compactions import (
+    SUMMARY_FRAME_TOKENS,
+    find_recorded_compactions,
+    predict_size_after,
+)
 from context_tui.export.files import export
 from context_tui.formats.base import HEAD_BYTES
-from context_tui.formats.opening import detect_format
+from context_tui.formats.opening import detect_format, list_unrecorded
 from context_tui.formats.pi import PiFormat
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, MessageFlag
+from context_tui.tokens.measures import build_calibrated_table
 from tests.formats.growth import check_growth
 
 WHEN = "2026-03-01T10:00:00.000Z"
@@ -118,6 +124,22 @@ def test_a_compaction_keeps_what_is_behind_its_first_entry(tmp_path: Path) -> No
         ("full", "extension", 50_000),
     ]
     assert session.turns == 4
+    uncompacted = ct.open_session(write(tmp_path / "y.jsonl", *PLAIN))
+    missing = ["system prompt", "instruction files", "tool schemas"]
+    assert [*list_unrecorded(uncompacted)] == missing
+    assert [*list_unrecorded(session)] == [*missing, "frame of a summary"]
+
+
+def test_the_words_around_a_summary_count_in_the_predicted_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [*PLAIN, entry("compaction", "k1", "a3", summary="So far.", firstKeptEntryId="x", tokensBefore=500)]
+    session = ct.open_session(write(tmp_path / "x.jsonl", *records))
+    (compaction,), table = find_recorded_compactions(session), build_calibrated_table(session.facts)
+    size = predict_size_after(compaction, table)
+    monkeypatch.setitem(SUMMARY_FRAME_TOKENS, "pi", 0)
+    without = predict_size_after(compaction, table)
+    assert size and without and size.tokens == without.tokens + 20
 
 
 def test_a_compaction_of_version_1_counts_entries_from_the_header(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from context_tui.batch.workers import find_sources
 from context_tui.cli.inspect import build_report
 from context_tui.errors import SeveralSessions, UnreadableSession
-from context_tui.formats.opening import choose_session, make_scanner, open_session, sessions_in
+from context_tui.formats.opening import choose_session, list_unrecorded, make_scanner, open_session, sessions_in
 from context_tui.formats.registry import FORMATS
 from context_tui.library.follow import GrowingSession
 from context_tui.session.session import Session
@@ -88,6 +88,7 @@ def test_requests_in_claude_codes_own_file(tmp_path: Path) -> None:
     assert plain.info.format == "claude-code" and whole.info.format == "claude-requests"
     assert [part.name for part in plain.facts.prompts[0].tools] == [tool["name"] for tool in logs.TOOLS]
     assert plain.content.tools() == logs.TOOLS and not plain.facts.problems
+    assert list_unrecorded(plain) == ("billing header", "output of a command") and list_unrecorded(whole) == ()
     main = [(request, reply) for source, request, reply in run.exchanges if source == "sdk"]
     assert not whole.facts.problems and len(whole.facts.requests) == len(main)
     for (request, _), message in zip(main, whole.facts.request_message, strict=True):

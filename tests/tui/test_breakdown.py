@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -237,8 +238,10 @@ def test_every_column_has_its_name_above_it(width: int) -> None:
 
 
 def test_what_is_not_in_the_file_is_said_in_plain_words() -> None:
-    said = next(row.text for row in build_breakdown_rows(CONTEXT, SIZES) if row.text.startswith("not in the file:"))
-    assert "system prompt and tool definitions that the session file does not hold" in said
+    sizes = replace(SIZES, unrecorded=("instruction files", "reminders"))
+    for each, kinds in ((SIZES, "text of unknown kinds"), (sizes, "instruction files, reminders")):
+        said = next(row.text for row in build_breakdown_rows(CONTEXT, each) if row.text.startswith("not in the file:"))
+        assert said.startswith(f"not in the file: {kinds}; the recorded size of the first request, less its content")
     bare = from_messages([{"role": "user", "content": "hello"}]).context_at()
     assert not any(
         "not in the file" in row.text for row in build_breakdown_rows(bare, ContextSizes(compute_breakdown(bare)))
@@ -251,7 +254,7 @@ async def test_words_are_wrapped_and_not_cut(width: int) -> None:
     async with app.run_test(size=(width, 40)) as pilot:
         await pilot.pause()
         told = " ".join(row.text for row in app.view.rows if row.tokens is None and not row.note)
-        assert "tool definitions that the session file does not hold" in told
+        assert "text of unknown kinds; the recorded size of the first request" in told
         for line, row in enumerate(app.view.rows):
             assert row.tokens is not None or row.note or row.text in app.view.render_line(line).text
 

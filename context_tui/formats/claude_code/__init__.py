@@ -17,6 +17,7 @@ from context_tui.formats.claude_code.paths import find_title, is_agent_file
 from context_tui.formats.claude_code.reader import ClaudeCodeScanner
 from context_tui.formats.claude_code.subagents import AgentFiles, find_subagent_session, list_sessions
 from context_tui.formats.kit.branches import find_branch
+from context_tui.session.facts import Facts
 from context_tui.session.session import SessionInfo
 
 _OWN_TYPES = METADATA_TYPES - {"system", "summary", "mode", "tag"} | {"file-history-snapshot"}
@@ -29,6 +30,9 @@ class ClaudeCodeFormat(Format):
     about: ClassVar[str] = "Claude Code session files (JSONL), with sidechains, compactions and rewinds"
     from_source: ClassVar[str] = "edits of the context by the API"
     checked_with: ClassVar[str] = "2.1.330"
+    unrecorded: ClassVar[tuple[str, ...]] = (
+        *("system prompt", "instruction files", "reminders", "tool schemas", "files put back by a compaction"),
+    )
     request_recording: ClassVar[str] = (
         "CLAUDE_CODE_ENABLE_TELEMETRY=1 OTEL_LOGS_EXPORTER=otlp OTEL_LOG_RAW_API_BODIES=file:DIR claude"
     )
@@ -41,6 +45,10 @@ class ClaudeCodeFormat(Format):
     write = staticmethod(writer.write)
     copy = staticmethod(writer.copy)
     build_resume_command = staticmethod(paths.build_resume_command)
+
+    def list_unrecorded(self, facts: Facts) -> tuple[str, ...]:
+        """Return the kinds of 2.1.215, or the few of newer versions, whose files hold each request's prompt."""
+        return ("billing header", "output of a command") if facts.prompts else super().list_unrecorded(facts)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         for line in head.split(b"\n")[:50]:

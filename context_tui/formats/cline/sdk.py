@@ -150,6 +150,7 @@ class ClineSdkFormat(DocumentFormat):
 
     name: ClassVar[str] = "cline-sdk"
     checked_with: ClassVar[str] = "3.0.65"
+    unrecorded: ClassVar[tuple[str, ...]] = ("instruction files", "tool schemas")
     about: ClassVar[str] = "Cline SDK and command line sessions (.messages.json)"
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
 

@@ -41,6 +41,7 @@ class GeminiCliFormat(Format):
     about: ClassVar[str] = "Gemini CLI sessions (JSON, JSONL), with rewinds, compressions and sub-agents"
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".json")
     checked_with: ClassVar[str] = "0.61.0"
+    unrecorded: ClassVar[tuple[str, ...]] = ("system prompt", "skills", "tool schemas")
     request_recording: ClassVar[str] = "claude-tap --tap-client gemini"
 
     find_unlisted = staticmethod(find_branch)

@@ -93,6 +93,9 @@ class OpencodeFormat(Format):
     about: ClassVar[str] = "opencode's database (SQLite, read-only), session files before 1.2, and exports (JSON)"
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".db")
     checked_with: ClassVar[str] = "1.18.33"
+    unrecorded: ClassVar[tuple[str, ...]] = (
+        *("system prompt", "environment", "instruction files", "skills", "tool schemas"),
+    )
     request_recording: ClassVar[str] = "claude-tap --tap-client opencode"
 
     find_sessions = staticmethod(find_opencode_sessions)

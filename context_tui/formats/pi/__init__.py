@@ -65,6 +65,7 @@ class PiFormat(Format):
 
     from_source: ClassVar[str] = "version 2"
     checked_with: ClassVar[str] = "0.73.1"
+    unrecorded: ClassVar[tuple[str, ...]] = ("system prompt", "instruction files", "tool schemas", "frame of a summary")
 
     find_unlisted = staticmethod(find_branch)
     find_sessions = staticmethod(find_pi_sessions)

@@ -40,6 +40,7 @@ from context_tui.session.markers import is_tagged
 from context_tui.session.problems import Problem, ProblemList
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import MessageFlag, Role
+from context_tui.text.numbers import format_count
 from context_tui.text.sanitize import truncate_name
 
 NO_PLACE = (1 << 64) - 1
@@ -111,7 +112,7 @@ class OpenLog:
             facts = self.source.read_session_facts(conversation.group)
             title = (facts.title if is_main else "") or format_title(conversation.prompt)
             other_count = log.count_others(conversation.group) if is_main else 0
-            note = f"{other_count:,} other requests of its run are no part of a conversation" if other_count else ""
+            note = f"of its run, {format_count(other_count, 'request')} in no conversation" if other_count else ""
             title = f"{facts.client}: {title}" if facts.client else title
             parent, time_s = "" if is_main else f"{path}#{conversation.group}", conversation.time / 1000
             info = SessionInfo(path, self.source.format_name, name, title, parent, time_s, cwd=facts.cwd, note=note)

@@ -43,8 +43,8 @@ MAX_LARGEST_BLOCKS, MAX_LISTED_FILES = 12, 20
 SHORT_CATEGORY_LABELS = {"not_in_file": "not in the file"}
 """Short names of categories that differ from those in the bar, which has less room."""
 NOT_IN_FILE_NOTE = (
-    "not in the file: system prompt and tool definitions that the session file does not hold; the recorded size of the"
-    " first request, less its content. In the header, it is system+tools"
+    "not in the file: {kinds}; the recorded size of the first request, less its content. In the header, it is"
+    " system+tools"
 )
 REQUESTS_NOTE = "J: where the whole requests are, or how to get them"
 FITTED_NOTE = "the categories, and the results by tool, add up to the next request"
@@ -101,7 +101,8 @@ def build_breakdown_rows(
         rows.append(BreakdownRow("no messages in this context"))
     rows += _open_rows(_sort_rows(_build_category_rows(parts), total, by_size), sizes.prompt, opened)
     if parts.by_category.get("not_in_file"):
-        rows.append(BreakdownRow(NOT_IN_FILE_NOTE))
+        kinds = ", ".join(sizes.unrecorded) or "text of unknown kinds"
+        rows.append(BreakdownRow(NOT_IN_FILE_NOTE.format(kinds=kinds)))
     if sizes.token_table:
         rows.append(BreakdownRow(f"token measure: {sizes.token_table.description}; R changes it"))
         if sizes.token_table.measure is TokenMeasure.CALIBRATED:

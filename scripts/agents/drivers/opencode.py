@@ -36,8 +36,9 @@ class OpenCode(Agent):
     headless = 'case $1 in import) exec {program} "$@" ;; *) exec {program} run "$@" {prompt} ;; esac'
     window = 40_000
     preset = "opencode-compact"
+    deletes_rewound = True
     differences = {
-        "calls and results": "a prompt that is taken back is deleted from the database, with all that follows it",
+        "requests": "a prompt that is taken back is deleted from the database, with all that follows it: counted apart",
     }
 
     def configure(self, setup: Setup) -> dict[str, str]:

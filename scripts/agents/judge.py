@@ -242,7 +242,11 @@ def judge_session(agent: Agent, recorded: Recorded, spec: str, replies: Collecti
 
 def parse_sent(agent: Agent, body: dict[str, Any]) -> Prompt:
     """Parse a request; reminders that the agent appended to a result count as texts of their own."""
-    prompt, parts = parse_prompt(agent.api, body, agent.model), list[Part]()
+    return _split_reminders(parse_prompt(agent.api, body, agent.model))
+
+
+def _split_reminders(prompt: Prompt) -> Prompt:
+    parts = list[Part]()
     for part in prompt.parts:
         text, *reminders = _APPENDED_REMINDER.split(part.text) if part.kind == "result" else [part.text]
         parts.append(replace(part, text=text))
@@ -281,7 +285,8 @@ def identify_part(part: Part) -> str:
 
 
 def _judge_request(judgement: Judgement, session: Session, sent: Prompt, message: int, reply: str) -> None:
-    held, is_equal = parse_prompt("anthropic", {"messages": session.to_messages(message)}), True
+    held = _split_reminders(parse_prompt("anthropic", {"messages": session.to_messages(message)}))
+    is_equal = True
     kinds: tuple[tuple[PartKind, Share], ...] = (("call", judgement.calls), ("result", judgement.results))
     for kind, share in kinds:
         identities = [identify_part(part) for part in sent.get(kind)]

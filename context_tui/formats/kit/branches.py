@@ -55,11 +55,13 @@ class MessageTree(Protocol):
 class BranchFacts:
     """The facts of a session without its abandoned branches, or the facts of the one branch that *info* names.
 
-    The selection grows as the file is read, and is rebuilt when a branch is abandoned.
+    The selection grows as the file is read, and is rebuilt when a branch is abandoned. Ids of branches begin with
+    *session_id*, if it is given: ``SESSION/branch-1``.
     """
 
-    def __init__(self, facts: Facts, tree: MessageTree, info: SessionInfo) -> None:
+    def __init__(self, facts: Facts, tree: MessageTree, info: SessionInfo, session_id: str = "") -> None:
         self._all_facts, self._tree, self._info = facts, tree, info
+        self._prefix = f"{session_id}/{BRANCH_PREFIX}" if session_id else BRANCH_PREFIX
         self._revision = 0
         self._abandoned: list[set[int]] = []
         self._removed_messages: set[int] = set()
@@ -86,7 +88,7 @@ class BranchFacts:
         selection, facts = self._selection, self._selection.facts
         facts.branches = [
             Branch(
-                f"{BRANCH_PREFIX}{number}",
+                f"{self._prefix}{number}",
                 len(branch),
                 requests,
                 self._is_at_summary(branch),

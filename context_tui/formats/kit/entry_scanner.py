@@ -219,9 +219,7 @@ class EntryScanner:
         builder = self._pass.builder
         session_id, branch_id = split_branch_id(self._info.id)
         tree, info = _LinearTree(self._pass.abandoned), replace(self._info, id=branch_id)
-        facts = BranchFacts(builder.facts, tree, info).select_facts()
-        if session_id:
-            facts.branches = [replace(each, id=f"{session_id}/{each.id.rpartition('/')[2]}") for each in facts.branches]
+        facts = BranchFacts(builder.facts, tree, info, session_id).select_facts()
         return Session(facts, EntryContent(self._pass, facts), self._info, len(facts))
 
     def _refresh(self) -> bool:

@@ -225,7 +225,7 @@ class RequestScanner:
         self._content = RequestContent(self._log, self._conversation, session_facts.typed if self._is_main else None)
         facts = self._content.facts
         facts.holds_requests, facts.input_includes_cache = True, self._conversation.api.input_includes_cache
-        self._live = BranchFacts(facts, self._content.builder, replace(self._info, id=branch))
+        self._live = BranchFacts(facts, self._content.builder, replace(self._info, id=branch), conversation_id)
         self._next, self._cleared = 0, 0
         self._problems: list[Problem] = []
 

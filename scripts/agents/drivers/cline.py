@@ -23,7 +23,6 @@ class Cline(Agent):
     window = 60_000
     calls_to_compact = 30
     preset = "cline"
-    unsupported = {"clear": "the first command that its menu offers for /clear opens a page of its maker"}
     differences = {
         "compactions": "only the newest compaction is in the files; these scenarios make one each",
     }
@@ -55,6 +54,10 @@ class Cline(Agent):
 
     def compact_command(self, setup: Setup, session: Path) -> Typing:
         return self._type_lines(session, "/compact")
+
+    def clear_command(self, setup: Setup, session: Path, prompt: str) -> Typing:
+        """Clear the chat; an escape closes the advertisement that then waits for a key."""
+        return self._type_lines(session, "/clear", "\x1b", prompt)
 
     def rewind_command(self, setup: Setup, session: Path, prompt: str) -> Typing:
         """Choose the newest checkpoint, then its chat only; the prompt is typed after the one that is taken back."""

@@ -66,8 +66,9 @@ def test_each_context_is_what_was_sent(tmp_path: Path, index: bool) -> None:
         assert held_texts(session, message) == sent_texts(request)
         assert usage.context == sum(reply["usage"][name] for name in ("input_tokens", "cache_read_input_tokens"))
     assert [epoch.cause for epoch in facts.epochs] == ["start", "compaction"]
-    assert [(branch.requests, branch.id, branch.is_at_summary) for branch in facts.branches] == [(1, "branch-1", True)]
-    branch = open_session(f"{folder}#{logs.SESSION}/branch-1")
+    (abandoned,) = facts.branches
+    assert (abandoned.requests, abandoned.id, abandoned.is_at_summary) == (1, f"{logs.SESSION}/branch-1", True)
+    branch = open_session(f"{folder}#{abandoned.id}")
     assert logs.ASKED in held_texts(branch, len(branch))
 
 

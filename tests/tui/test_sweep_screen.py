@@ -306,8 +306,7 @@ async def test_from_the_inspector_and_back_with_another_policy() -> None:
     running = app()
     async with running.run_test(size=(120, 36)) as pilot:
         await settled(pilot)
-        commands = {each.title.partition(":")[0]: each for each in inspector(running).commands()}
-        commands["Sweep"].callback()
+        await pilot.press("s")
         await known(pilot)
         await typed(pilot, "defect-compact compact_ratio=0.4,0.5")
         found = sweeping(pilot)

@@ -155,6 +155,7 @@ class AiderFormat(DocumentFormat):
 
     name: ClassVar[str] = "aider"
     checked_with: ClassVar[str] = "0.86.2"
+    unrecorded: ClassVar[tuple[str, ...]] = ("system prompt", "examples", "reminders", "restored history")
     about: ClassVar[str] = "Aider chat histories (Markdown), best effort: no files of the chat, rounded token counts"
     suffixes: ClassVar[tuple[str, ...]] = (".history.md",)
     shape = AiderShape

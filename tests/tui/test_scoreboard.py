@@ -344,7 +344,9 @@ async def test_policies_beyond_the_ninth_are_reached_by_arrows_and_the_palette(t
         screen.query_one(Scoreboard).focus()
         await pilot.press("down", "down", "down")
         assert screen.view.policy == "another-12"
-        titles = [each.title for each in running.get_system_commands(screen) if each.title.startswith("Policy: ")]
+        titles = [
+            each.title for each in running.get_system_commands(screen) if each.title.startswith("Plan with policy ")
+        ]
         assert {each.split(":")[1].split()[-1] for each in titles} >= {*twelve, *PRESETS}
 
 

@@ -27,7 +27,7 @@ from scripts.pages import build_page_parser, print_or_write_page  # noqa: E402
 
 PAGE = ROOT / "docs" / "regret.md"
 LABELS = ROOT / "tests" / "data" / "regret_labels.jsonl"
-HALVES = "development", "held-out", "second held-out"
+HALVES = "development", "held-out", "second held-out", "second development"
 
 
 @dataclass(frozen=True)

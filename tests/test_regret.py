@@ -293,12 +293,14 @@ class TestReference:
         assert not dropped_first(("Bash", {"command": "./show"}, held), NOTHING, said)
 
     def test_what_many_blocks_hold_is_not_rare(self) -> None:
-        commit, name = "the commit is 3485b12f now", "def find_base_rows(): ..."
+        commit, name, path = "the commit is 3485b12f now", "def find_base_rows(): ...", "see conf/settings.py"
         for line, said, copies, cases in (
             (commit, "I take 3485b12f as the base.", 20, 1),
             (commit, "I take 3485b12f as the base.", 21, 0),
-            (name, "I take find_base_rows as the base.", 3, 1),
-            (name, "I take find_base_rows as the base.", 4, 0),
+            (name, "I take find_base_rows as the base.", 20, 1),
+            (name, "I take find_base_rows as the base.", 21, 0),
+            (path, "I take conf/settings.py as the base.", 3, 1),
+            (path, "I take conf/settings.py as the base.", 4, 0),
         ):
             found = session(*[("Bash", {"command": "./show"}, line)] * copies, said)
             rows = {answer_of(found, step): 1 + 2 * copies for step in range(copies)}

@@ -109,6 +109,22 @@ def test_a_single_name_counts_where_it_is_defined(held: str, cases: int) -> None
         ("listening on 127.0.0.1", "It listens on 127.0.0.1.", 0),
         ("  -n, --append-notes string   Notes", "I pass --append-notes to it.", 1),
         ("I ran x --append-notes", "I pass --append-notes to it.", 0),
+        (
+            "origin git@host:a.git (https://github.com/ada/engine.git)",
+            "Clone https://github.com/ada/engine.git first.",
+            1,
+        ),
+        ("xmlns=http://www.w3.org/2000/svg", "Use http://www.w3.org/2000/svg here.", 0),
+        ("see http://localhost:3000/ now", "It runs at http://localhost:3000/ again.", 0),
+        ("sent ^[[38;2;171;249;252;49m", "It sends 38;2;171;249;252;49m again.", 1),
+        ("on branch ada/add-second-rows-of-engine", "Back to add-second-rows-of-engine.", 1),
+        ("with end-to-end tests", "I add end-to-end tests.", 0),
+        ("engine.go:584: is never closed", "The leak at engine.go:584 is mended.", 1),
+        ("listening on engine.local:8080", "It listens on engine.local:8080.", 0),
+        ("   521→x = 1\n   522→y = 2", "The sum is wrong (line 522).", 1),
+        ("   85→x = 1\n   91→y = 2", "The sum is wrong (lines 85-91).", 1),
+        ("   85→x = 1\n   91→y = 2", "The sum is wrong (line 85).", 0),
+        ("there are 522 of them", "The sum is wrong (line 522).", 0),
         ("rows := engine.Captured()", "The call `rows := engine.Captured()` is wrong.", 0),
         ("rows := engine.CapturedRuns(all, first)", "The call `rows := engine.CapturedRuns(all, first)` is wrong.", 1),
     ],
@@ -121,6 +137,43 @@ def test_single_words_that_nobody_writes_by_chance(held: str, said: str, cases: 
 def test_a_single_name_counts_where_it_is_searched_for(command: str, cases: int) -> None:
     show = ("Bash", {"command": "./show"}, "the value of blockSizes is odd")
     assert len(dropped_first(show, NOTHING, ("Bash", {"command": command}, "none"))) == cases
+
+
+def test_a_path_that_many_dropped_blocks_name() -> None:
+    runs = [("Bash", {"command": f"./run {number}"}, f"{number} of tests/test_engine.py pass") for number in range(9)]
+    found = session(*runs, "Next I read tests/test_engine.py again.")
+    rows = {answer_of(found, step): 19 for step in range(9)}
+    assert [case.needle for case in regretted(found, rows).cases] == ["test_engine.py"]
+    del rows[answer_of(found, 4)]  # one of them stays
+    assert not regretted(found, rows).cases
+
+
+def test_a_name_that_the_agent_defined_itself() -> None:
+    write = ("Write", {"file_path": "/src/rows.py", "content": "def count_rows(path):\n    return 1\n"}, "ok")
+    found = session(write, NOTHING, "Next is count_rows.")
+    call = next(iter(found.facts.blocks_of(1)))
+    assert [case.needle for case in regretted(found, {call: 5, answer_of(found, 0): 5}).cases] == ["count_rows"]
+
+
+def test_a_step_of_a_plan_that_is_written_again() -> None:
+    plan = ("update_plan", {"plan": [{"step": "Measure how long the first read of a large file takes"}]}, "ok")
+    found = session(plan, NOTHING, plan)
+    assert regretted(found, {next(iter(found.facts.blocks_of(1))): 5}).cases
+
+
+def test_the_same_result_of_another_command() -> None:
+    record = "\n".join(ROWS)
+    shown = ("Bash", {"command": "git show main:rows.json | jq ."}, record)
+    again = ("Bash", {"command": "git show main:rows.json"}, record)
+    assert [case.tier for case in dropped_first(shown, NOTHING, again)] == ["re-fetch"]
+
+
+def test_the_head_of_a_result_is_no_content() -> None:
+    head = (
+        "Chunk ID: 0f7d7c\nWall time: 0.1723 seconds\nProcess exited with code 0\nOriginal token count: 1\nOutput:\n0"
+    )
+    search = ("exec_command", {"cmd": "rg -c rows docs"}, head)
+    assert not dropped_first(search, NOTHING, search)
 
 
 @pytest.mark.parametrize(("shown", "tiers"), [(range(4), ["re-fetch"]), (range(8), [])])

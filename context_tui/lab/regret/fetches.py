@@ -63,6 +63,7 @@ class FetchLog:
         make_queue = partial(deque[Fetch], maxlen=MAX_EARLIER_FETCHES)
         self._by_key: dict[str, deque[Fetch]] = defaultdict(make_queue)
         self._by_name: dict[str, deque[Fetch]] = defaultdict(make_queue)
+        self._by_lines: dict[frozenset[str], deque[Fetch]] = defaultdict(make_queue)
         self._last_edit = -1
         self._edits: dict[str, list[_Edit]] = defaultdict(list)
 
@@ -98,12 +99,16 @@ class FetchLog:
             sample = _sample_lines([line for line in fetch.lines if line in lines])
             self.refetches.append(Refetch(row, call_message, call_row, fetch.effect, sample))
         self._by_key[fetch.effect.fetch_key].append(fetch)
+        if not fetch.effect.read_paths and len(fetch.lines) >= MIN_REPEATED_LINES:
+            self._by_lines[frozenset(fetch.lines)].append(fetch)
         for path in fetch.effect.read_paths:
             self._by_name[_get_file_name(path)].append(fetch)
 
     def _find_earlier(self, new: Fetch) -> list[Fetch]:
-        """Return the earlier fetches of the same call or file, newest first."""
+        """Return the earlier fetches of the same call or file, or with the same lines, newest first."""
         by_row = {fetch.row: fetch for fetch in self._by_key[new.effect.fetch_key]}
+        if not new.effect.read_paths:
+            by_row |= {fetch.row: fetch for fetch in self._by_lines.get(frozenset(new.lines), ())}
         for path in new.effect.read_paths:
             for fetch in self._by_name[_get_file_name(path)]:
                 if fetch.effect.concerns([path]):

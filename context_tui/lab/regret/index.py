@@ -9,10 +9,12 @@ lost only if the block and all copies were removed.
   file in between, the call is counted separately and is no use, unless another read shows no line that changed.
   Commands that do more than read, and commands that check a state (``git status``, a test run), fetch nothing.
 - *edit*: the old text of an edit, by line; or lines that remain in a rewritten file.
-- *reference*: a rare needle in an assistant's message: a long line, a path, a long number or name, an id, a name that a
-  block defines or a call searches for, or two shorter lines or names in code (:mod:`~.needles`). A needle is rare if at
-  most :data:`MAX_HOLDERS` earlier blocks contain it (of numbers and ids, :data:`MAX_CERTAIN_HOLDERS`), and neither the
-  system prompt nor a tool's description does. A line that the assistant wrote first is no reference.
+- *reference*: a rare needle in an assistant's message: a long line, a path, a long number or name, an id, an address, a
+  line of a file, a name that an earlier block defines or a call searches for, or two shorter lines or names in code
+  (:mod:`~.needles`). A needle is rare if at most :data:`MAX_CERTAIN_HOLDERS` earlier blocks contain it, or
+  :data:`MAX_HOLDERS` if the assistant may have guessed it, and neither the system prompt nor a tool's description does.
+  A full compaction drops all of these blocks at once, so what counts is that none remains. A line that the assistant
+  said first is no reference, unless it is a long one in a call.
 """
 
 from __future__ import annotations
@@ -28,12 +30,14 @@ from context_tui.lab.regret.fetches import Fetch, FetchLog, Refetch
 from context_tui.lab.regret.needles import (
     cut_excerpt,
     extract_block_text,
+    find_cited_lines,
     find_definitions,
     find_lines,
     find_paths,
+    find_shown_lines,
     find_tokens,
     is_distinctive_line,
-    is_name,
+    is_rare_path,
     locate_needles,
     weigh_token,
 )
@@ -50,9 +54,9 @@ UseTier = Literal["re-fetch", "edit", "reference"]
 TIERS: tuple[UseTier, ...] = ("re-fetch", "edit", "reference")
 """Tiers, the highest first; a block counts in the highest tier of its uses."""
 MAX_HOLDERS = 3
-"""Maximum number of earlier blocks with a needle for a use to be attributed to them."""
+"""Maximum number of earlier blocks with a needle that the assistant may have guessed, such as a single name."""
 MAX_CERTAIN_HOLDERS = 20
-"""Maximum for a needle that the assistant cannot have guessed: a number, an id, or a line of an edit's old text."""
+"""Maximum for a needle that the assistant cannot have guessed, such as a number, a path or a defined name."""
 MIN_EDIT_LINE_LENGTH = 16
 """Minimum length in characters for a line of an edit's old text to be attributed."""
 LONG_LINE_LENGTH = 40
@@ -229,7 +233,9 @@ class _UseIndexer:
                     self.rewritten_lines[row] = [
                         line for line in find_lines(effect.written_text) if is_distinctive_line(line)
                     ]
-            self.tokens.add(row, filter(weigh_token, find_tokens(text)))
+            self.tokens.add(row, tokens := list(filter(weigh_token, find_tokens(text) | find_cited_lines(text))))
+            if row in self.effects:
+                self.definitions |= {(row, name) for name in find_definitions(text).intersection(tokens)}
             self.paths.add(row, find_paths(text))
             self.lines.add(row, find_lines(text.replace("`", "\n")))
 
@@ -262,7 +268,7 @@ class _UseIndexer:
             return
         for row, block in self._read_blocks(message):
             if text := extract_block_text(block):
-                tokens = find_tokens(text) & self.tokens.rows.keys()
+                tokens = (find_tokens(text) | find_cited_lines(text) | find_shown_lines(text)) & self.tokens.rows.keys()
                 self.tokens.add(row, tokens)
                 if tokens:
                     self.definitions |= {(row, name) for name in tokens & find_definitions(text)}
@@ -313,10 +319,9 @@ class _UseIndexer:
         for needle_rows, weigh in weigh_by_kind:
             for needle, rows in needle_rows.rows.items():
                 weight = weigh(needle)
-                if weight and not (needle_rows is self.lines and self._is_said_first(rows[0])):
-                    is_certain = needle_rows is self.tokens and weight >= MIN_USE_WEIGHT and not is_name(needle)
-                    limit = MAX_CERTAIN_HOLDERS if is_certain else MAX_HOLDERS
-                    for mention in self._find_mentions(needle, rows, weight, limit):
+                if weight and not (needle_rows is self.lines and self._is_said_first(rows[0], needle)):
+                    is_rare = weight >= MIN_USE_WEIGHT and (needle_rows is not self.paths or is_rare_path(needle))
+                    for mention in self._find_mentions(needle, rows, weight, is_rare=is_rare):
                         by_message[self.owner[mention.row]].append(mention)
         for message, message_mentions in by_message.items():
             sources = [
@@ -333,9 +338,11 @@ class _UseIndexer:
                     evidence = cut_excerpt(self.texts[row], needle, places[row][needle])
                     self.uses_by_row[holder].append(BlockUse("reference", message, row, needle, evidence, copies))
 
-    def _is_said_first(self, row: int) -> bool:
-        """Return whether the first block with a line is the assistant's own, and writes to no file."""
-        return row in self.texts and not (self.effects.get(row) or CallEffect()).changed_paths
+    def _is_said_first(self, row: int, line: str) -> bool:
+        """Return whether the first block with a line is the assistant's own words: not in a file, plan or command."""
+        if row not in self.texts or (self.effects.get(row) or CallEffect()).changed_paths:
+            return False
+        return self.facts.kind[row] != Kind.TOOL_USE or len(line) < LONG_LINE_LENGTH
 
     def _is_search(self, row: int) -> bool:
         """Return whether a block calls a command or tool that searches or reads: nobody searches for a chance name."""
@@ -345,21 +352,23 @@ class _UseIndexer:
         is_call = row in self.texts and self.facts.kind[row] == Kind.TOOL_USE
         return is_call and _SEARCH_COMMAND.search(self.texts[row]) is not None
 
-    def _find_mentions(self, needle: str, rows: Sequence[int], weight: int, limit: int) -> Iterator[_Mention]:
+    def _find_mentions(self, needle: str, rows: Sequence[int], weight: int, *, is_rare: bool) -> Iterator[_Mention]:
         """Yield a mention for each assistant message with a needle, up to the limit of earlier blocks with it."""
         holders: list[int] = []
+        is_defined = False
         for message, message_rows in groupby(rows, key=self.owner.__getitem__):
             current = list(message_rows)
             if holders:
                 reply_row = next((row for row in current if row in self.texts), None)
+                is_certain = weight >= MIN_USE_WEIGHT or is_defined
+                if len(holders) > (MAX_CERTAIN_HOLDERS if is_rare or is_defined else MAX_HOLDERS):
+                    return
                 if reply_row is not None and needle not in self.replaced_needles.get(message, ()):
-                    is_defined = any((holder, needle) in self.definitions for holder in holders)
-                    is_certain = is_defined or (weight and needle.isidentifier() and any(map(self._is_search, current)))
+                    is_certain |= needle.isidentifier() and any(map(self._is_search, current))
                     weight_here = MIN_USE_WEIGHT if is_certain else weight
                     yield _Mention(needle, reply_row, tuple(holders), tuple(holders), weight_here)
             holders += current
-            if len(holders) > limit:
-                return
+            is_defined |= any((row, needle) in self.definitions for row in current)
 
     def _group_by_source(
         self, all_mentions: Sequence[_Mention]

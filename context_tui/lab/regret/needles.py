@@ -15,9 +15,21 @@ from context_tui.session.blocks import body_to_text
 MIN_NAME_LENGTH, MIN_NUMBER_LENGTH, MIN_HASH_LENGTH, MIN_LINE_LENGTH, MIN_STEM_LENGTH = 8, 5, 7, 24, 6
 """Minimum lengths in characters of an identifier, a number, a hash, a line and the stem of a file name."""
 MIN_LONG_NAME_LENGTH, MAX_NAME_LENGTH, MAX_LINE_LENGTH = 16, 80, 400
+MIN_SLUG_LENGTH = 20
 
 _TOKEN = re.compile(r"[A-Za-z0-9_]{5,}")
-_COMPOUND = re.compile(r"\b\w++(?:[-.]\w++|@[A-Za-z]\w*+)+|--[a-z]++(?:-[a-z]++)+|#[0-9]{4,5}\b", re.ASCII)
+_COMPOUND = re.compile(
+    r"\b\w++(?:[-.]\w++|@[A-Za-z]\w*+)++(?::[0-9]{2,6}\b)?|--[a-z]++(?:-[a-z]++)+|#[0-9]{4,5}\b", re.ASCII
+)
+_SEQUENCE = re.compile(r"\b[0-9]++(?:[-.:;T]++[0-9]++){3,}")
+_CITED_LINES = re.compile(r"(?:\blines? |\.[a-z]{1,5}:)([0-9]{2,4})\b(?:[-–]([0-9]{2,4})\b)?", re.IGNORECASE)
+_SHOWN_LINE = re.compile(r"^(?:[^\s:]{1,200}:)?[ \t]{0,6}([0-9]{2,4})[→\t:|-]", re.MULTILINE)
+"""Match the numbers of lines in prose, and before the lines that reads and searches show."""
+_URL = re.compile(r"\b[a-z]{3,10}://[^\s\"'<>`()\[\]\\]{8,}")
+_STANDARD_URL = re.compile(
+    r"https?://(?:www\.w3|json-schema|json\.schemastore|keepachangelog|semver)\.(?:org|com)/"
+).match
+"""Matches the addresses of standards, which many files and programs write."""
 _ADDRESS = re.compile(r"[\w.-]+@(?!example\.)[\w.-]+\.[a-z]{2,6}", re.ASCII).fullmatch
 _VERSION, _TAG = re.compile(r"[0-9]+\.[0-9]").match, re.compile(r"v[0-9]").match
 _MIXED_WORD = re.compile(r"(?=.{4,}$)[a-z]+[0-9]+[a-z]|(?=.{4,}$)[0-9]+[a-z]+[0-9]").match
@@ -28,7 +40,10 @@ _LINE = re.compile(
     re.MULTILINE,
 )
 """Matches lines, without the numbers, paths and signs that reads, searches and diffs put before them."""
-_FRAME = re.compile(r"<(\w{1,40})>-?\d*(?:</\1>)?|</\w{1,40}>|Here's the result of running .*")
+_FRAME = re.compile(
+    r"<(\w{1,40})>-?\d*(?:</\1>)?|</\w{1,40}>|Here's the result of running .*"
+    r"|(?:Chunk ID|Wall time|Original token count|Exit code): [\w. ]{1,40}|Process exited with code \d+"
+)
 """Matches a line that frames results, such as ``<returncode>0</returncode>``."""
 _NAME_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _CAMEL = re.compile(r"[a-z0-9][A-Z]").search
@@ -52,6 +67,7 @@ _COMMON_FILE_STEMS = frozenset(
         "config settings package tsconfig cargo pyproject makefile readme license changelog contributing"
         " claude agents gemini __init__ __main__ conftest setup requirements helpers common constants models"
         " routes server client styles global metadata docker-compose package-lock"
+        " architecture introduction overview quickstart tutorial"
     ).split()
 )
 """Stems of file names that occur in many folders and projects."""
@@ -88,31 +104,68 @@ def is_number(token: str) -> bool:
 
 
 def is_compound(token: str) -> bool:
-    """Return whether a token is an e-mail address, a version or decimal of five digits, or an id of mixed words."""
+    """Return whether a token is a specific compound.
+
+    That is an e-mail address, a version or decimal of five digits, a longer sequence of numbers, a line of a file
+    (``app.py:40``), an id of mixed words, or a long name of three words with hyphens.
+    """
     if "@" in token:
         return _ADDRESS(token) is not None and not token.startswith(("git@", "noreply@"))
+    if _SEQUENCE.fullmatch(token):
+        return len(set(token)) > 6
     if _VERSION(token):
         return sum(map(str.isdigit, token)) > 4 and len(set(token)) > 4 and not token.startswith(("127.", "0.0."))
-    return token[0] == "#" or ("-" in token and any(map(_MIXED_WORD, token.split("-"))))
+    if token[0] == "#":
+        return True
+    name, colon, _ = token.partition(":")
+    if colon:
+        return name.rpartition(".")[2].lower() in _SUFFIXES
+    words = token.split("-")
+    is_slug = len(words) > 2 and len(token) >= MIN_SLUG_LENGTH and all(map(str.islower, words))
+    return len(words) > 1 and (is_slug or any(map(_MIXED_WORD, words)))
 
 
 def weigh_token(token: str) -> int:
     """Return 2 for a token that nobody writes by chance, 1 for one that counts with another, 0 for a common word.
 
-    Names of three words, numbers, hashes and compounds weigh 2, other names and options 1.
+    Names of three words, numbers, hashes, compounds and addresses weigh 2, other names and options 1. Shorter numbers
+    are those of lines (:func:`find_cited_lines`); two of them below 100 count together.
     """
+    if "://" in token:
+        return 2
     if not token.replace("_", "").isalnum():
         return 1 if token[:2] == "--" else 2 if is_compound(token) else 0
     if is_name(token):
         is_long = len(token) >= MIN_LONG_NAME_LENGTH and token.lower() not in _COMMON_NAMES
         return 2 if is_long and len(_NAME_WORD.findall(token)) > 2 else 1
+    if token.isdigit() and len(token) < MIN_NUMBER_LENGTH:
+        return len(token) - 1
     return 2 if is_number(token) else 0
 
 
 def find_tokens(text: str) -> KeysView[str]:
     """Return the distinct tokens in a text that may be names, numbers or hashes, in order of appearance."""
     compounds = (token[1:] if _TAG(token) else token for token in _COMPOUND.findall(text))
-    return dict.fromkeys([*_TOKEN.findall(text), *compounds]).keys()
+    return dict.fromkeys([*_TOKEN.findall(text), *compounds, *_SEQUENCE.findall(text), *_find_urls(text)]).keys()
+
+
+def find_cited_lines(text: str) -> set[str]:
+    """Return the numbers of lines that a text refers to, such as those in ``lines 85-91`` and ``app.py:120``."""
+    return {number for numbers in _CITED_LINES.findall(text) for number in numbers if number}
+
+
+def find_shown_lines(text: str) -> set[str]:
+    """Return the numbers before the lines of a listing."""
+    return {*_SHOWN_LINE.findall(text)}
+
+
+def _find_urls(text: str) -> Iterator[str]:
+    """Yield the addresses in a text that name more than a host, without punctuation behind them."""
+    for match in _URL.finditer(text) if "://" in text else ():
+        url = match[0].rstrip(".,;:!?*/}").removesuffix(".git")
+        _, _, place = url.partition("://")
+        if ("@" in place or place.count("/") > 1) and not _STANDARD_URL(url):
+            yield url
 
 
 def find_definitions(text: str) -> set[str]:
@@ -148,13 +201,18 @@ def normalize_path(path: str) -> str:
     return f"{folders[-1]}/{name}" if folders and folders[-1] not in ("", ".", "..", "~") else ""
 
 
+def is_rare_path(path: str) -> bool:
+    """Return whether few projects have the path: a long file name, or a folder and a name with a digit."""
+    return "/" not in path or any(map(str.isdigit, path))
+
+
 def find_lines(text: str, min_length: int = MIN_LINE_LENGTH) -> list[str]:
     """Return the lines in a text that are neither too short nor too long, without line numbers and diff signs."""
     lines = map(str.strip, _LINE.findall(text))
     return [
         line
         for line in lines
-        if min_length <= len(line) <= MAX_LINE_LENGTH and not (line[0] in "<H" and _FRAME.fullmatch(line))
+        if min_length <= len(line) <= MAX_LINE_LENGTH and not (line[0] in "<HCWOEP" and _FRAME.fullmatch(line))
     ]
 
 

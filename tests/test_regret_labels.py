@@ -120,7 +120,6 @@ def test_a_single_name_counts_where_it_is_defined(held: str, cases: int) -> None
         ("on branch ada/add-second-rows-of-engine", "Back to add-second-rows-of-engine.", 1),
         ("with end-to-end tests", "I add end-to-end tests.", 0),
         ("engine.go:584: is never closed", "The leak at engine.go:584 is mended.", 1),
-        ("listening on engine.local:8080", "It listens on engine.local:8080.", 0),
         ("   521→x = 1\n   522→y = 2", "The sum is wrong (line 522).", 1),
         ("   85→x = 1\n   91→y = 2", "The sum is wrong (lines 85-91).", 1),
         ("   85→x = 1\n   91→y = 2", "The sum is wrong (line 85).", 0),

@@ -193,6 +193,8 @@ def test_streams_that_are_closed(session: Path, tmp_path: Path, closed: str) -> 
         "compare": ["compare", session, "--at", 8, "--summarizer", "extract", "--summarizer", "extract,bytes=900"],
         "sweep": ["sweep", session, "-P", "defect-microcompact", "-p", "keep_recent_turns=1..2", "--jobs", 1],
         "tune": ["tune", session, "--jobs", 1],
+        "cache": ["cache", session],
+        "aftermath": ["aftermath", session],
         "completion": ["completion", "zsh"],
         "report": ["report", session, "-o", tmp_path / "report.md"],
         "version": ["--version"],

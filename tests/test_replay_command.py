@@ -95,7 +95,7 @@ def test_a_policy_that_never_fires_says_why(capsys: pytest.CaptureFixture[str], 
     ("arguments", "says"),
     [
         ([], "no policy is named"),
-        (["-p", "a=1", "-P", "chain"], "name the policy first"),
+        (["-p", "a=1", "-P", "chain"], "is for no policy; name it first"),
         (["-P", "manual"], "applied by hand"),
         (["-P", "no-such"], "unknown policy"),
         (["-P", "defect-microcompact", "-p", "keep=1"], "keep"),

@@ -45,7 +45,7 @@ async def test_it_is_shown_copied_and_saved(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     running = alone(policy="goose")
     async with running.run_test(size=(80, 24)) as pilot:
-        screen = await along(pilot, "minus", "c", "s", "s", "y")
+        screen = await along(pilot, "minus", "c", "e", "e", "y")
         await pilot.pause()
         assert isinstance(running.screen, ConfigurationScreen)
         whole = format_configuration(screen.comparison.selected_lane)

@@ -116,9 +116,12 @@ def test_what_was_not_read_to_its_end_is_not_exported(tmp_path: Path) -> None:
     assert refused(controller.resume_reading) == "The session is being read"
 
 
-@pytest.mark.parametrize("hide", [Controller.toggle_sort, lambda each: each.toggle_filter("tool", "Bash")])
-def test_the_cursor_is_back_when_its_row_is_listed_again(hide: Callable[[Controller], object]) -> None:
+def test_the_cursor_is_back_when_its_row_is_listed_again() -> None:
     controller = opened()
+
+    def hide(each: Controller) -> None:
+        each.toggle_filter("tool", "Bash")
+
     controller.select_location(Location(0, TURN_HEAD))  # which is neither sorted nor a tool's
     hide(controller)
     assert controller.view.cursor != Location(0, TURN_HEAD)
@@ -179,9 +182,12 @@ def test_the_text_of_what_is_selected_is_copied() -> None:
     )
 
 
-def test_a_row_that_is_not_sorted_stands_for_the_nearest_in_the_file() -> None:
+def test_sorting_by_size_selects_the_largest_row() -> None:
     controller = opened()
     turn = controller.rows.get_turn_messages(2)
     controller.select_location(Location(turn.start, TURN_HEAD))
     controller.toggle_sort()
-    assert controller.view.cursor == Location(turn.start), "the first words of the turn whose head was selected"
+    largest = controller.listed_rows[0]
+    assert controller.rows.find_row(*controller.view.cursor) == largest
+    controller.toggle_sort()
+    assert controller.rows.find_row(*controller.view.cursor) == largest

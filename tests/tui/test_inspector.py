@@ -19,6 +19,7 @@ from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.tokens.measures import build_calibrated_table
 from context_tui.tui.analysis import RuntimeSizes, compute_runtime_sizes
+from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.apply import ApplyScreen
 from context_tui.tui.inspector.breakdown import BreakdownView
 from context_tui.tui.inspector.filter_screen import FilterScreen
@@ -524,13 +525,13 @@ async def test_the_palette_finds_commands_by_their_names_once() -> None:
         await settled(pilot)
         offered = list(running.get_system_commands(inspector(running)))
         assert len({command.title for command in offered}) == len(offered)
-        assert not {"Keys", "Maximize", "Screenshot"} & {command.title for command in offered}
+        assert not {"Keys", "Maximize"} & {command.title for command in offered}
         (redo,) = [command for command in offered if command.title.startswith("Redo")]
         assert "," in redo.help
         for word in "export undo redo filter apply problems where find help window copy jump quit".split():
             scored = [(Matcher(word).match(command.title), command.title) for command in offered]
             best = max(scored, key=lambda each: each[0])[1]  # of equal ones the first, as the palette does
-            assert best.casefold().startswith(f"{word}: "), (word, best)
+            assert best.casefold().startswith((f"{word}: ", "sweep: ")), (word, best)
 
 
 def test_every_binding_has_an_id_a_description_and_a_tooltip() -> None:
@@ -542,7 +543,8 @@ def test_every_binding_has_an_id_a_description_and_a_tooltip() -> None:
     assert len({binding.id for binding in bindings}) == len(bindings)
     for binding in bindings:
         assert binding.id and binding.description and binding.tooltip, binding
-        assert hasattr(InspectorScreen, f"action_{binding.action.partition('(')[0]}"), binding
+        owner = ContextTuiApp if binding.action.startswith("app.") else InspectorScreen
+        assert hasattr(owner, f"action_{binding.action.removeprefix('app.').partition('(')[0]}"), binding
 
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 20), (100, 30), (160, 50)], ids=str)
@@ -678,7 +680,7 @@ async def test_a_value_is_typed_from_anywhere_and_what_takes_none_says_so() -> N
 
 async def test_the_policies_are_gone_through_by_the_mouse() -> None:
     running = app(policy="manual")
-    async with running.run_test(size=(80, 24)) as pilot:
+    async with running.run_test(size=(160, 40)) as pilot:
         await settled(pilot)
         await pilot.click(next(each for each in running.screen.query(FooterKey) if each.description == "policy"))
         await until(pilot, lambda: bool(running.screen.query(CommandList)))

@@ -86,7 +86,7 @@ async def test_they_are_set_as_parameters_are() -> None:
         rows.choose_row(numbers["delay"])
         await pilot.press("plus", "plus", "minus", "plus")
         rows.choose_row(numbers["summary_tokens"])
-        await pilot.press("equals_sign", *"700", "enter", "shift+tab", "r")
+        await pilot.press("equals_sign", *"700", "enter", "shift+tab", "i")
         await known(pilot)
         assert screen.comparison.settings == StudySettings("ignore", 700, 4)
         assert screen.comparison.selected_lane.values == {}, "nothing of the policy"

@@ -52,6 +52,8 @@ def read_default_keys() -> dict[str, list[str]]:
 
 _KEYS = read_toml("context_tui.tui", "keys.toml")
 _RANKS: dict[str, int] = {name: rank for rank, name in enumerate(_KEYS.pop("footer"))}
+PANE_RANK = 3
+"""Rank of the keys of the pane in use in a narrow footer, after those that help, leave and quit."""
 
 
 class KeyFooter(Footer):
@@ -65,8 +67,11 @@ class KeyFooter(Footer):
         """Yield the keys that fit in the width of the terminal, in their order."""
         self._fitted_width = self.app.size.width
         keys = [child for child in super().compose() if isinstance(child, FooterKey)]
-        bindings = [active.binding for active in self.screen.active_bindings.values()]
-        ranks = {binding.action: _RANKS[binding.id] for binding in bindings if binding.id in _RANKS}
+        ranks = dict[str, int]()
+        for node, binding, *_ in self.screen.active_bindings.values():
+            ranks[binding.action] = _RANKS.get(binding.id or "", len(_RANKS))
+            if node not in (self.app, self.screen):
+                ranks[binding.action] = min(ranks[binding.action], PANE_RANK)
         room, shown = self._fitted_width + 1, list[FooterKey]()
         for key in sorted(keys, key=lambda key: ranks.get(key.action, len(_RANKS))):
             room -= cell_len(key.key_display) + cell_len(key.description) + 2  # with both gaps

@@ -8,8 +8,8 @@ tokens, this is the λ of ``context_tui.lab.price.pricing``: there, the extra ca
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -96,6 +96,11 @@ class _Measurement:
         self.session, self.compactions, self.steps = session, compactions, steps
         self.messages = [step.message for step in steps]
         self.numbers = [bisect_left(self.messages, each.message) for each in compactions]
+        near = {each + offset for each in self.numbers for offset in range(-NEAR_CALLS, NEAR_CALLS + 1)}
+        self._by_distance: dict[int, list[int]] = defaultdict(list)  # calls that can be matches
+        for number, step in enumerate(steps):
+            if number not in near:
+                self._by_distance[step.distance].append(number)
         self._known_orders: dict[int, Container[int]] = {}
 
     def measure(self) -> list[Aftermath]:
@@ -125,23 +130,17 @@ class _Measurement:
 
     def _find_matches(self, distance: int) -> list[int]:
         """Return the numbers of the calls at about this distance from the start of their turn."""
-        tolerance = max(2, distance // 4) if distance else 0
-        candidates = [
-            (abs(step.distance - distance), number)
-            for number, step in enumerate(self.steps)
-            if abs(step.distance - distance) <= tolerance and bool(step.distance) == bool(distance)
-        ]
-        far = [
-            (difference, number)
-            for difference, number in sorted(candidates)
-            if all(abs(number - other) > NEAR_CALLS for other in self.numbers)
-        ]
-        exact = [pair for pair in far if not pair[0]]
-        return sorted(number for _, number in (exact or far)[:MAX_MATCHES])
+        exact = self._by_distance.get(distance, [])
+        if exact or not distance:
+            return exact[:MAX_MATCHES]
+        tolerance = max(2, distance // 4)
+        others = sorted(range(max(distance - tolerance, 1), distance + tolerance + 1), key=lambda d: abs(d - distance))
+        return sorted([number for each in others for number in self._by_distance.get(each, [])][:MAX_MATCHES])
 
     def _follow(self, number: int, message: int) -> Course:
         """Return the course from call *number* on; repeats are of what was in the context before *message*."""
-        next_compaction = min((other for other in self.numbers if other > number), default=len(self.steps))
+        following = bisect_right(self.numbers, number)
+        next_compaction = self.numbers[following] if following < len(self.numbers) else len(self.steps)
         window = self.steps[number : min(number + WINDOW_CALLS, next_compaction)]
         known = self._get_order(message)
         counts: Mapping[RepeatKind, int] = Counter(

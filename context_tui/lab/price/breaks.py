@@ -299,11 +299,10 @@ class _BreakSearch:
         """Return the change that shortened the context between two requests, or None if there is none."""
         facts, first, message = self.facts, self._get_message(before), self._get_message(row)
         drop = self.drops.get(message)
-        clearings = [
-            each
-            for each in facts.compactions
-            if first < each.message <= message and each.kind == "micro" and each.cleared_blocks
-        ]
+        start, end = (
+            bisect_right(facts.compactions, at, key=lambda compaction: compaction.message) for at in (first, message)
+        )
+        clearings = [each for each in facts.compactions[start:end] if each.kind == "micro" and each.cleared_blocks]
         if drop is None and not clearings:
             return None
         new = self._estimate_new(row, range(first, message))

@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,19 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # A loaded machine is slow now and then; that is not a failure.
 settings.register_profile("context-tui", deadline=None)
 settings.load_profile("context-tui")
+
+
+@pytest.fixture(autouse=True)
+def _forget_policies() -> Iterator[None]:
+    """A policy that a command of one test registered is not on the screens of the next."""
+    from context_tui.policies.registry import POLICIES
+
+    registered = POLICIES._extensions[0]
+    known = dict(registered)
+    yield
+    if registered != known:
+        registered.clear()
+        registered.update(known)
 
 
 def pytest_unconfigure() -> None:

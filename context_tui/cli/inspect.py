@@ -195,7 +195,7 @@ def build_report(
             "next_request_tokens": account.tokens,
             "next_request_source": account.origin,
             "not_in_file_tokens": hidden,
-            "not_in_file_kinds": list_unrecorded(session),
+            "not_in_file_kinds": list_unrecorded(session, context.at),
             "estimator": name,
         },
         "answer": {

@@ -145,9 +145,9 @@ class Format(Protocol):
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """Return a scanner for a session in the file. Raises UnreadableSession if there is no such session."""
 
-    def list_unrecorded(self, facts: Facts) -> tuple[str, ...]:
-        """Return the kinds in ``unrecorded`` that the session with these facts lacks."""
-        is_compacted = any(each.kind == "full" for each in facts.compactions)
+    def list_unrecorded(self, facts: Facts, at: int) -> tuple[str, ...]:
+        """Return the kinds in ``unrecorded`` that the context before message *at* lacks."""
+        is_compacted = any(each.kind == "full" and each.message < at for each in facts.compactions)
         held = {"system prompt": bool(facts.system_bytes), "tool schemas": bool(facts.tools_bytes)}
         held |= dict.fromkeys(KINDS_AFTER_COMPACTION, not is_compacted)
         return tuple(kind for kind in self.unrecorded if not held.get(kind))

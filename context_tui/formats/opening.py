@@ -192,10 +192,17 @@ def open_session(spec: str | Path, *, window: int | None = None) -> Session:
     return scan(make_scanner(choose_session(spec))).with_window(window)
 
 
-def list_unrecorded(session: Session) -> tuple[str, ...]:
-    """Return the kinds of text that the session's requests held and its file lacks, or () if unknown."""
+def list_unrecorded(session: Session, at: int | None = None) -> tuple[str, ...]:
+    """Return the kinds of text that the request with the context before message *at* held and the file lacks.
+
+    The default is the end of the session. Returns () if the kinds are unknown.
+    """
     form = FORMATS.get(session.info.format)
-    return form.list_unrecorded(session.facts) if form and not session.facts.holds_requests else ()
+    return (
+        form.list_unrecorded(session.facts, len(session) if at is None else at)
+        if form and not session.facts.holds_requests
+        else ()
+    )
 
 
 def describe_request_source(session: Session) -> str:

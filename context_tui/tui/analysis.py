@@ -56,7 +56,8 @@ def compute_context_sizes(
     check = None if token_table else check_estimate(session, context)
     prompt = measure_prompt(session, context, token_table)
     fullness = compute_fullness(session, context, parts, token_table)
-    return ContextSizes(parts, check, token_table, prompt, list_unrecorded(session), lacks_requests, fullness)
+    unrecorded = list_unrecorded(session, context.at)
+    return ContextSizes(parts, check, token_table, prompt, unrecorded, lacks_requests, fullness)
 
 
 def format_estimate_error(check: EstimateCheck) -> str:

@@ -543,8 +543,8 @@ def test_every_binding_has_an_id_a_description_and_a_tooltip() -> None:
     assert len({binding.id for binding in bindings}) == len(bindings)
     for binding in bindings:
         assert binding.id and binding.description and binding.tooltip, binding
-        owner = ContextTuiApp if binding.action.startswith("app.") else InspectorScreen
-        assert hasattr(owner, f"action_{binding.action.removeprefix('app.').partition('(')[0]}"), binding
+        target = ContextTuiApp if binding.action.startswith("app.") else InspectorScreen
+        assert hasattr(target, f"action_{binding.action.removeprefix('app.').partition('(')[0]}"), binding
 
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 20), (100, 30), (160, 50)], ids=str)

@@ -46,9 +46,9 @@ class ClaudeCodeFormat(Format):
     copy = staticmethod(writer.copy)
     build_resume_command = staticmethod(paths.build_resume_command)
 
-    def list_unrecorded(self, facts: Facts) -> tuple[str, ...]:
+    def list_unrecorded(self, facts: Facts, at: int) -> tuple[str, ...]:
         """Return the kinds of 2.1.215, or the few of newer versions, whose files hold each request's prompt."""
-        return ("billing header", "output of a command") if facts.prompts else super().list_unrecorded(facts)
+        return ("billing header", "output of a command") if facts.prompts else super().list_unrecorded(facts, at)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         for line in head.split(b"\n")[:50]:

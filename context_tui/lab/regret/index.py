@@ -233,7 +233,8 @@ class _UseIndexer:
                     self.rewritten_lines[row] = [
                         line for line in find_lines(effect.written_text) if is_distinctive_line(line)
                     ]
-            self.tokens.add(row, tokens := list(filter(weigh_token, find_tokens(text) | find_cited_lines(text))))
+            found = dict.fromkeys([*find_tokens(text), *find_cited_lines(text)])  # in order: ties go to the first
+            self.tokens.add(row, tokens := list(filter(weigh_token, found)))
             if row in self.effects:
                 self.definitions |= {(row, name) for name in find_definitions(text).intersection(tokens)}
             self.paths.add(row, find_paths(text))

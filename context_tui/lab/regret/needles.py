@@ -149,9 +149,9 @@ def find_tokens(text: str) -> KeysView[str]:
     return dict.fromkeys([*_TOKEN.findall(text), *compounds, *_SEQUENCE.findall(text), *_find_urls(text)]).keys()
 
 
-def find_cited_lines(text: str) -> set[str]:
-    """Return the numbers of lines that a text refers to, such as those in ``lines 85-91`` and ``app.py:120``."""
-    return {number for numbers in _CITED_LINES.findall(text) for number in numbers if number}
+def find_cited_lines(text: str) -> KeysView[str]:
+    """Return the numbers of lines that a text refers to, as in ``lines 85-91`` and ``app.py:120``, in order."""
+    return dict.fromkeys(number for numbers in _CITED_LINES.findall(text) for number in numbers if number).keys()
 
 
 def find_shown_lines(text: str) -> set[str]:

@@ -75,7 +75,7 @@ STEPS = [
     Step("the agent's configuration", ESCAPE + "c", "Configuration of the agent", "Needed later"),
     Step("sweep", ESCAPE + "s", "on the Pareto front", "Configuration of the agent"),
     Step("sweep, another setting", DOWN, "on the Pareto front"),
-    Step("sweep, a wrong grid", "ex" + ENTER, "is not a number"),
+    Step("sweep, a wrong grid", "=x" + ENTER, "is not a number"),
     Step("sweep as text", ESCAPE + "t", "under the cursor", "is not a number"),
     Step("window", ESCAPE + "qqw", "Context window in tokens"),
     Step("wrong window", "x", "is not a number"),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -268,6 +268,23 @@ def test_a_back_test_stops_when_it_is_told_to(tmp_path: Path) -> None:
             run_backtests(Recording(session), ([None] * at).pop)
 
 
+def record_inserted(before: list[Any], after: list[Any], size_after: int) -> recordings.Recording:
+    """Fourteen calls and a compaction, with attachments before the first request and behind the boundary."""
+    made = recordings.Recording()
+    made.user("do it")
+    for attachment in before:
+        made.add("attachment", **attachment)
+    for number in range(14):
+        made.assistant(text("x" * 400), call(f"c{number}"), use=usage(20_000 + 400 * number, output=0))
+        made.results(result(f"c{number}", "y" * 1_200))
+    made.boundary(25_600, "auto")
+    made.summary("s" * 4_000)
+    for attachment in after:
+        made.add("attachment", **attachment)
+    made.assistant(text("going on"), use=usage(size_after))
+    return made
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_what_an_agent_does_not_insert_again_is_gone(tmp_path: Path, again: bool) -> None:
     """Of two texts before the first request, the file has one behind the boundary; of the hook's text, none."""
@@ -275,19 +292,7 @@ def test_what_an_agent_does_not_insert_again_is_gone(tmp_path: Path, again: bool
         {"attachment": {"type": kind}, "rendered": [{"role": "user", "content": letter * size}]}
         for kind, letter, size in (("date", "l", 8_000), ("hook", "h", 16_000))
     )
-    made = recordings.Recording()
-    made.user("do it")
-    made.add("attachment", **listing)
-    made.add("attachment", **hook)
-    for number in range(14):
-        made.assistant(text("x" * 400), call(f"c{number}"), use=usage(20_000 + 400 * number, output=0))
-        made.results(result(f"c{number}", "y" * 1_200))
-    made.boundary(25_600, "auto")
-    made.summary("s" * 4_000)
-    if again:
-        made.add("attachment", **listing)
-    made.assistant(text("going on"), use=usage(17_000))
-    session = made.open(tmp_path)
+    session = record_inserted([listing, hook], [listing] if again else [], 17_000).open(tmp_path)
     standing = [session.facts.size[row] // 8_000 for row in find_standing_blocks(session.facts)]
     assert standing == ([1] if again else [1, 2])
     predicted = held(session, At(1))[0].after_predicted
@@ -468,19 +473,8 @@ def test_what_an_agent_inserts_again_is_not_counted_twice(tmp_path: Path) -> Non
     listing = {"attachment": {"type": "date"}, "rendered": [{"role": "user", "content": "l" * 8_000}]}
     sizes = []
     for again in (False, True):
-        made = recordings.Recording()
-        made.user("do it")
-        made.add("attachment", **listing)
-        for number in range(14):
-            made.assistant(text("x" * 400), call(f"c{number}"), use=usage(20_000 + 400 * number, output=0))
-            made.results(result(f"c{number}", "y" * 1_200))
-        made.boundary(25_600, "auto")
-        made.summary("s" * 4_000)
-        if again:
-            made.add("attachment", **listing)
-        made.assistant(text("going on"), use=usage(21_000))
         (tmp_path / str(again)).mkdir()
-        session = made.open(tmp_path / str(again))
+        session = record_inserted([listing], [listing] if again else [], 21_000).open(tmp_path / str(again))
         assert any(session.facts.size[row] >= 8_000 for row in find_standing_blocks(session.facts))
         sizes.append(held(session, At(1))[0].after_predicted)
     assert sizes[0] == sizes[1] == pytest.approx(21_000, rel=0.06)

@@ -16,7 +16,13 @@ from context_tui.text.numbers import format_count, format_percent, format_tokens
 from context_tui.tokens.measures import TokenMeasure, TokenTable
 from context_tui.tui.analysis import AnalysisCache
 from context_tui.tui.command_line import format_plan_command
-from context_tui.tui.jump_points import JumpPoint, find_jump_points, find_next_changed, find_next_jump
+from context_tui.tui.jump_points import (
+    JumpPoint,
+    find_break_points,
+    find_jump_points,
+    find_next_changed,
+    find_next_jump,
+)
 from context_tui.tui.loading import SessionLoader, SessionSnapshot
 from context_tui.tui.options import InspectorOptions
 from context_tui.tui.rendering.formatting import MessageReader, format_block
@@ -83,6 +89,7 @@ class Controller:
         self._listing_key: object = None
         self._unlisted_cursor: Location | None = None  # selected location whose row is not listed any more
         self._jump_points: tuple[object, list[JumpPoint]] | None = None
+        self._break_points: tuple[Session, list[JumpPoint]] | None = None
         self.loader = None if isinstance(target, Session) else SessionLoader(target)
         self.progress = 1.0 if isinstance(target, Session) else 0.0
         self.is_reading = self.has_moved_cursor = self.is_fresh = self.is_following = False
@@ -106,7 +113,10 @@ class Controller:
         key = view.session, view.policy, firings
         if self._jump_points is None or self._jump_points[0] != key:
             points, first_effect = (firings.points, firings.first_effect) if firings else ([], None)
-            self._jump_points = key, find_jump_points(view.session, view.policy, points, first_effect)
+            if self._break_points is None or self._break_points[0] is not view.session:
+                self._break_points = view.session, find_break_points(view.session)
+            break_points = self._break_points[1]
+            self._jump_points = key, find_jump_points(view.session, view.policy, points, first_effect, break_points)
         return self._jump_points[1]
 
     # Token measures

@@ -20,14 +20,26 @@ class JumpPoint(NamedTuple):
     reason: str
 
 
+def find_break_points(session: Session) -> list[JumpPoint]:
+    """Return the replies to the requests with dear cache breaks, in order."""
+    history = find_cache_breaks(session)
+    unit = history.rate_table.unit
+    return [JumpPoint(each.message, f"cache: {format_break(each, unit)}") for each in history.dear_breaks]
+
+
 def find_jump_points(
-    session: Session, policy: str, firings: Sequence[int], first_effect: int | None = None
+    session: Session,
+    policy: str,
+    firings: Sequence[int],
+    first_effect: int | None = None,
+    break_points: Sequence[JumpPoint] | None = None,
 ) -> list[JumpPoint]:
     """Return the points to jump to in order, one per message; the first message of a session is never included.
 
     Args:
         firings: points at which the trigger begins to fire.
         first_effect: first point at which the plan changes something, if that is not the first firing.
+        break_points: the result of :func:`find_break_points`, if it is computed already.
     """
     reasons: dict[int, list[str]] = {}
     for number, at in enumerate(firings):
@@ -38,9 +50,8 @@ def find_jump_points(
         reasons.setdefault(first_effect, []).append(effect)
     for event in find_context_events(session):
         reasons.setdefault(event.message, []).append(format_event_point(event))
-    history = find_cache_breaks(session)
-    for each in history.dear_breaks:
-        reasons.setdefault(each.message, []).append(f"cache: {format_break(each, history.rate_table.unit)}")
+    for at, reason in find_break_points(session) if break_points is None else break_points:
+        reasons.setdefault(at, []).append(reason)
     if peak := find_peak(session):
         message, tokens = peak
         reason = f"peak of {tokens:,} tokens recorded by the request of message {message:,}"

@@ -184,20 +184,35 @@ def analyze_sessions(
         UnreadableSession: there is no session that can be read.
     """
     sources, unread, _ = find_sources(specs)
-    results = list[Analysis[T]]()
-    for source in sources:
-        try:
-            session = scan(make_scanner(source.info))
-            folder = session.info.cwd or source.info.cwd or os.path.dirname(os.path.abspath(source.info.path))
-            results.append(Analysis(source.name, session.info.format, folder, analyze(session)))
-        except Exception as error:  # a defect costs one session, not the listing
-            unread.append(UnreadSession(source.name, _format_reason(error, source.name)))
+    results, failures = analyze_sources(sources, analyze)
+    unread += failures
     if not results:
         reasons = "".join(f"; {each.session}: {each.why}" for each in unread[:1])
         raise UnreadableSession(
             f"there is no session to read{reasons}; `context-tui formats` lists the readable formats"
         )
     return results, unread
+
+
+def analyze_sources(
+    sources: Iterable[SweepSource], analyze: Callable[[Session], T]
+) -> tuple[list[Analysis[T]], list[UnreadSession]]:
+    """Return what *analyze* returns for the session of each source, and the sessions for which it fails."""
+    results, unread = list[Analysis[T]](), list[UnreadSession]()
+    for source in sources:
+        try:
+            session = _read_session(source)
+            results.append(Analysis(source.name, session.info.format, session.info.cwd, analyze(session)))
+        except Exception as error:  # a defect costs one session, not the listing
+            unread.append(UnreadSession(source.name, _format_reason(error, source.name)))
+    return results, unread
+
+
+def _read_session(source: SweepSource) -> Session:
+    """Read a session; if no record names its working folder, that is the folder of its file."""
+    session = scan(make_scanner(source.info))
+    folder = session.info.cwd or source.info.cwd or os.path.dirname(os.path.abspath(source.info.path))
+    return replace(session, info=replace(session.info, cwd=folder))
 
 
 def _format_reason(error: Exception, name: str) -> str:
@@ -213,9 +228,7 @@ def run_task(
     """Replay a task's settings along its session; if that fails, the result is the reason instead of rows."""
     source = task.source
     try:
-        session = scan(make_scanner(source.info))
-        folder = session.info.cwd or source.info.cwd or os.path.dirname(os.path.abspath(source.info.path))
-        session = replace(session, info=replace(session.info, cwd=folder))
+        session = _read_session(source)
         task_settings = [settings[number] for number in task.setting_numbers]
         rows = sweep_session(session, task_settings, options, name=source.name, checkpoint=checkpoint)
         return TaskResult(source, list(rows))

@@ -11,6 +11,7 @@ from context_tui.cli.sweep import report_unread
 from context_tui.errors import ExitCode
 from context_tui.lab.aftermath.measure import NEAR_CALLS, WINDOW_CALLS, Course, measure_aftermaths
 from context_tui.lab.aftermath.report import (
+    ExtraCalls,
     SessionAftermath,
     build_aftermath_report,
     estimate_extra_calls,
@@ -77,7 +78,7 @@ def _build_report(rows: Sequence[SessionAftermath], count: int, unread: Sequence
 
 def _estimate_group(
     rows: Sequence[SessionAftermath], get_name: Callable[[SessionAftermath], str], name: str
-) -> object | None:
+) -> ExtraCalls | None:
     return estimate_extra_calls([row for row in rows if get_name(row) == name])
 
 
@@ -102,8 +103,7 @@ def _print_report(rows: Sequence[SessionAftermath], count: int) -> None:
                 f"by {name}: means after the compactions, {WINDOW_CALLS} calls before, and at matches", heads, lines
             )
             for group in groups:
-                estimate = estimate_extra_calls([row for row in rows if get_name(row) == group.name])
-                if estimate is not None:
+                if (estimate := _estimate_group(rows, get_name, group.name)) is not None:
                     print_line(f"  {group.name}: {estimate.sentence}")
     names = shorten_names({row.session: None for row in rows})
     cells = [

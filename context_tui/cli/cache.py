@@ -137,12 +137,12 @@ def _print_report(sessions: Sequence[SessionBreaks], case_count: int) -> None:
             f"{names[case.session.name]}:{case.cache_break.message}",
             case.cache_break.evidence,
         )
-        for case in cases
+        for case in cases[:case_count]
     ]
     heads = ("cost", "tokens", "cause", "source", "session:message", "evidence")
-    print_table("dearest breaks", heads, rows[:case_count])
-    if len(rows) > case_count:
-        print_line(f"  {len(rows) - case_count:,} more; --cases N shows more, --json lists all")
+    print_table("dearest breaks", heads, rows)
+    if len(cases) > case_count:
+        print_line(f"  {len(cases) - case_count:,} more; --cases N shows more, --json lists all")
     if advice := build_advice(sessions):
         print_line()
         print_line("avoidable")

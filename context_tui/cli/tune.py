@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from context_tui.batch.workers import SweepSource, find_sources
+from context_tui.batch.workers import SweepSource, analyze_sources, find_sources
 from context_tui.cli.options import CommandParser, build_study_settings, list_policies, parse_name, resolve_policy
 from context_tui.cli.output import print_line, print_notice, print_table, write_json
 from context_tui.cli.sweep import report_unread, run_sweep
@@ -195,13 +195,8 @@ def _tune(
 
 def _measure_extra_calls(sources: Sequence[SweepSource]) -> ExtraCalls | None:
     """Measure how many more calls the agents needed after the recorded compactions of their sessions."""
-    rows = list[SessionAftermath]()
-    for source in sources:
-        try:
-            found = measure_aftermaths(scan(make_scanner(source.info)))
-        except Exception:  # reported by the sweep
-            continue
-        rows += [SessionAftermath(source.name, source.info.format, each) for each in found]
+    analyses, _ = analyze_sources(sources, measure_aftermaths)  # the sweep reports the sessions that fail
+    rows = [SessionAftermath(each.name, each.format, found) for each in analyses for found in each.value]
     return estimate_extra_calls(rows)
 
 

@@ -516,9 +516,8 @@ class ContextTuiApp(App[None]):
             yield from screen.commands()
         if "picture" not in bindings:
             about = "Screenshot: Save the screen as a picture (SVG) in the working directory"
-            yield SystemCommand(
-                about, "No key", lambda: self.set_timer(0.1, self.action_picture)
-            )  # without the palette
+            # Later, when the palette has closed.
+            yield SystemCommand(about, "No key", lambda: self.set_timer(0.1, self.action_picture))
         for command in super().get_system_commands(screen):
             if command.title == "Theme":
                 yield command

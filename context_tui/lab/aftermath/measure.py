@@ -124,7 +124,7 @@ class _Measurement:
             _count_removed(compaction),
             self._follow(number, compaction.message),
             self._follow(earlier, self.messages[earlier]) if earlier >= 0 else None,
-            _average([self._follow(each, self.messages[each]) for each in matches]),
+            average_courses([self._follow(each, self.messages[each]) for each in matches]),
             tuple(self.messages[each] for each in matches),
         )
 
@@ -178,12 +178,11 @@ def _count_removed(compaction: RecordedCompaction) -> int:
     return max(event.saved_tokens or sum(map(compaction.count_block_tokens, compaction.removed_blocks)), 0)
 
 
-def _average(courses: Sequence[Course]) -> Course | None:
+def average_courses(courses: Sequence[Course]) -> Course | None:
+    """Return the mean of courses, of each number over those that know it, or None without courses."""
     if not courses:
         return None
-    known = [course for course in courses if course.calls is not None]
-    return Course(
-        fmean(course.calls or 0 for course in known) if known else None,
-        fmean(course.tokens or 0 for course in known) if known else None,
-        *(fmean(values) for values in list(zip(*courses, strict=True))[2:]),
-    )
+    columns = zip(*courses, strict=True)
+    known = [[value for value in column if value is not None] for column in columns]
+    means = [fmean(values) if values else None for values in known]
+    return Course(means[0], means[1], *(mean or 0.0 for mean in means[2:]))

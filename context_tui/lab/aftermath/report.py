@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from math import ceil
 from random import Random
-from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
-from context_tui.lab.aftermath.measure import Aftermath, Course
+from context_tui.lab.aftermath.measure import Aftermath, Course, average_courses
 from context_tui.text.numbers import format_count
 
 RESAMPLES, SEED = 2_000, 24
@@ -122,16 +121,6 @@ def group_aftermaths(rows: Sequence[SessionAftermath], get_name: Callable[[Sessi
         if after is not None:
             means.append(GroupMeans(name, len(group), after, average_courses(before), average_courses(matched)))
     return sorted(means, key=lambda each: (-each.compactions, each.name))
-
-
-def average_courses(courses: Sequence[Course]) -> Course | None:
-    """Return the mean of courses, of each number over those that know it, or None without courses."""
-    if not courses:
-        return None
-    columns = zip(*courses, strict=True)
-    known = [[value for value in column if value is not None] for column in columns]
-    means = [fmean(values) if values else None for values in known]
-    return Course(means[0], means[1], *(mean or 0.0 for mean in means[2:]))
 
 
 def format_aftermath(aftermath: Aftermath) -> str:

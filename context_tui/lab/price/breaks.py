@@ -25,9 +25,10 @@ from context_tui.lab.price.cache_requests import (
     THINKING_OFF,
     THINKING_ON,
     RecordedCalls,
+    build_recorded_rates,
     reconstruct_recorded_calls,
 )
-from context_tui.lab.price.rates import FIVE_MINUTES, ONE_HOUR, Rates, RateTable, build_rate_table
+from context_tui.lab.price.rates import FIVE_MINUTES, ONE_HOUR, Rates, RateTable
 from context_tui.session.drops import find_drops
 from context_tui.session.facts import Drop, epoch_at, order_at, prompt_row_at
 from context_tui.session.session import Session
@@ -85,6 +86,7 @@ class CacheBreak:
         gap_ms, ttl_ms: time since the previous reply, or -1 if unknown, and the time to live, in milliseconds.
         saved: cost of reading what a clearing removed, in the later requests of the context.
         is_estimated: whether ``tokens`` depends on an estimate of the new content.
+        is_provider_reason: whether the cause is a reason of the provider that says what changed in the prompt.
     """
 
     message: int
@@ -97,11 +99,7 @@ class CacheBreak:
     ttl_ms: int = 0
     saved: float = 0.0
     is_estimated: bool = False
-
-    @property
-    def is_provider_reason(self) -> bool:
-        """Whether the provider recorded a reason that says what changed in the prompt."""
-        return self.evidence.startswith(PROVIDER_EVIDENCE) and self.cause in PROVIDER_CAUSES.values()
+    is_provider_reason: bool = False
 
 
 class HourCache(NamedTuple):
@@ -164,6 +162,7 @@ class _Change(NamedTuple):
     source: Source = "inferred"
     new: int | None = None
     removed: int = 0
+    is_provider_reason: bool = False
 
 
 class _Candidate(NamedTuple):
@@ -184,10 +183,8 @@ class _BreakSearch:
         self.rows = [row for row, usage in enumerate(self.usages) if usage.context and not self._is_aside(row)]
         self.is_automatic = bool(self.calls) and all(call.anywhere for call in self.calls)
         self.drops: dict[int, Drop] = {drop.message: drop for drop in find_drops(facts)}
-        models = [facts.models[row] if row >= 0 else None for row in facts.request_model[: len(self.calls)]]
-        has_writes = any(usage.cache_write_5m or usage.cache_write_1h for usage in self.usages)
-        self.models, self.rate_table = models, build_rate_table(models, has_write_fee=has_writes)
-        self.has_cache = has_writes or any(usage.cache_read for usage in self.usages)
+        self.models, self.rate_table = build_recorded_rates(facts, len(self.calls))
+        self.has_cache = any(usage.context > usage.fresh for usage in self.usages)
 
     def _is_aside(self, row: int) -> bool:
         facts = self.facts
@@ -275,7 +272,7 @@ class _BreakSearch:
         if cause is None:
             return None
         text = f"{PROVIDER_EVIDENCE}{reason}; {self.usages[row].cache_read:,} tokens were still read"
-        return _Change(cause, text, "recorded")
+        return _Change(cause, text, "recorded", is_provider_reason=True)
 
     def _estimate_new(self, row: int, messages: Iterable[int]) -> int:
         """Estimate the tokens of messages in the unit of recorded sizes."""
@@ -428,6 +425,7 @@ class _BreakSearch:
             self.calls[before].ttl_ms if before >= 0 else 0,
             self._price_removed(row, change.removed) if change.cause == BreakCause.CLEARING else 0.0,
             change.new is not None,
+            change.is_provider_reason,
         )
 
     def _infer_from_read(self, candidate: _Candidate, levels: _Levels) -> _Change:

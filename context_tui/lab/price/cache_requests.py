@@ -12,9 +12,9 @@ from collections import Counter
 from dataclasses import dataclass
 
 from context_tui.lab.price.cache import CLOCK_TOLERANCE_MS, LOOKBACK, CacheRequest, CacheUsage, PromptCache
-from context_tui.lab.price.rates import FIVE_MINUTES, ONE_HOUR, CostUnit, build_rate_table
+from context_tui.lab.price.rates import FIVE_MINUTES, ONE_HOUR, CostUnit, RateTable, build_rate_table
 from context_tui.session.drops import find_drops
-from context_tui.session.facts import Drop, epoch_at
+from context_tui.session.facts import Drop, Facts, epoch_at
 from context_tui.session.session import Session
 from context_tui.session.values import Kind, MessageFlag
 
@@ -290,6 +290,13 @@ class PriceModel:
     unit: CostUnit
 
 
+def build_recorded_rates(facts: Facts, count: int) -> tuple[list[str | None], RateTable]:
+    """Return the model of each of the first *count* requests, and the rates of these models."""
+    models = [facts.models[row] if row >= 0 else None for row in facts.request_model[:count]]
+    has_writes = any(usage.cache_write_5m or usage.cache_write_1h for usage in facts.requests[:count])
+    return models, build_rate_table(models, has_write_fee=has_writes)
+
+
 def build_price_model(session: Session) -> PriceModel:
     """Compare the cache model's predictions with a session's recorded usage."""
     facts, reads = session.facts, reconstruct_recorded_calls(session).reads
@@ -298,8 +305,7 @@ def build_price_model(session: Session) -> PriceModel:
     predicted = sum(read.predicted.read for read in reads)
     absolute_error = sum(abs(read.predicted.read - read.recorded) for read in reads)
     written = sum(usage.cache_write_5m + usage.cache_write_1h for usage in usages)
-    models = [facts.models[row] if row >= 0 else None for row in facts.request_model[: len(reads)]]
-    table = build_rate_table(models, has_write_fee=written > 0)
+    models, table = build_recorded_rates(facts, len(reads))
     rates = [
         table.get_rates(model).select_for_prompt(usage.context) for model, usage in zip(models, usages, strict=True)
     ]

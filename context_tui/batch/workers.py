@@ -306,7 +306,7 @@ def _run_in_pool(
     remaining = {id(task): task for task in tasks}
     pool = ProcessPoolExecutor(jobs, context, _init_worker, (work, stop))
     try:
-        for task, future in _submit_ahead(tasks, lambda task: pool.submit(_run_in_worker, task), 2 * jobs):
+        for task, future in _submit_ahead(tasks, lambda task: _submit_to_pool(pool, task), 2 * jobs):
             result = future.result()
             del remaining[id(task)]
             yield result
@@ -316,6 +316,17 @@ def _run_in_pool(
         stop.set()
         pool.shutdown(wait=True, cancel_futures=True)
     return list(remaining.values())
+
+
+def _submit_to_pool(pool: ProcessPoolExecutor, task: SweepTask) -> Future[TaskResult]:
+    """Submit a task; a process that starts for it inherits blocked interrupts, so that one during imports is silent."""
+    if not hasattr(signal, "pthread_sigmask"):
+        return pool.submit(_run_in_worker, task)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return pool.submit(_run_in_worker, task)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _submit_ahead(

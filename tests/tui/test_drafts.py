@@ -93,18 +93,18 @@ async def test_stopping_in_the_middle_keeps_what_came() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await begun(pilot, app)
         written = summary(app)
-        assert footer(app) == ["stop", "pane"]
+        assert footer(app) == ["help", "stop", "pane"]
         await pilot.press("escape")
         assert summary(app) == written.strip()
         assert "● 1 stopped by you after est. 20 tokens · asked" in drawn(app)
         assert "✗ incomplete: stopped by you" in drawn(app)
-        assert footer(app) == ["send again", "accept", "edit", "close", "pane"]
+        assert footer(app) == ["send again", "accept", "edit", "help", "close", "pane"]
         await pilot.press("enter")
         await until(pilot, lambda: summary(app) == GOOD.strip())
         await until(pilot, lambda: app.first.phase is Phase.DONE)
         assert [each.ending for each in app.first.drafts] == [DraftEnding.FINISHED, DraftEnding.STOPPED]
         assert app.first.drafts[1].text == written.strip()
-        assert footer(app) == ["accept", "edit", "write again", "draft", "close", "pane"]
+        assert footer(app) == ["accept", "edit", "write again", "draft", "help", "close", "pane"]
 
 
 async def test_stopping_and_sending_again_in_one_burst() -> None:
@@ -143,7 +143,7 @@ async def test_a_server_that_dies_in_the_middle_leaves_a_draft_and_enter_sends_a
         assert "the connection to localhost:9 broke before the reply was complete" in status(app)
         assert "The text so far is kept as draft 1." in status(app)
         assert "cut off after est. 20 tokens: the server closed the connection" in listed(app)
-        assert footer(app)[0] == "send again"
+        assert "send again" in footer(app)
         await pilot.press("enter")
         await until(pilot, lambda: app.first.phase is Phase.DONE)
         assert summary(app) == GOOD.strip()
@@ -321,7 +321,7 @@ async def test_the_inspector_finds_the_drafts_of_a_plan_again() -> None:
     running = application(policy="defect-compact", settings={"defect-compact": {"threshold": 8_000}})
     async with running.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        for keys in (["e", "W", "X", "escape"], []):
+        for keys in (["equals_sign", "W", "X", "escape"], []):
             await inspector(running).run_action("apply")
             await until(pilot, lambda: isinstance(running.screen, ApplyScreen))
             opened = running.screen

@@ -211,6 +211,16 @@ def test_within_a_turn_the_provider_lost_it(tmp_path: Path) -> None:
     assert last_break(made, tmp_path).cause == BreakCause.PROVIDER
 
 
+@pytest.mark.parametrize("notes, is_beyond", [(18, False), (19, True)])
+def test_more_new_blocks_than_the_provider_looks_back(tmp_path: Path, notes: int, is_beyond: bool) -> None:
+    """A run of calls and one of results are one block each, so that many parallel calls break nothing."""
+    made, size = begin()
+    made.assistant(*(call(f"d{n}", "Bash") for n in range(30)), use=usage(10, size, 400))
+    made.results(*(result(f"d{n}", "x") for n in range(30)), *(text(f"note {n}") for n in range(notes)))
+    reply(made, BEGINNING, size)
+    assert (last_break(made, tmp_path).cause == BreakCause.LOOKBACK) == is_beyond
+
+
 def test_a_prompt_that_changes_at_most_turns(tmp_path: Path) -> None:
     made, size = begin(0)
     for _ in range(3):

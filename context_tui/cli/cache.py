@@ -38,7 +38,7 @@ def run(arguments: Sequence[str]) -> int:
     add = parser.add_argument
     add("sessions", nargs="+", type=parse_name, metavar="SESSION", help="files, PATH#ID, or folders of sessions")
     number = build_number_type("a number of cases", minimum=0)
-    add("--cases", type=number, default=DEFAULT_CASES, metavar="N", help="show the N dearest breaks (default: 10)")
+    add("--cases", type=number, default=DEFAULT_CASES, metavar="N", help="list the N costliest breaks (default: 10)")
     add("--check", action="store_true", help="compare recorded causes with those inferred without them")
     add("--json", action="store_true", help="print one JSON document")
     options = parser.parse(arguments)
@@ -140,7 +140,7 @@ def _print_report(sessions: Sequence[SessionBreaks], case_count: int) -> None:
         for case in cases[:case_count]
     ]
     heads = ("cost", "tokens", "cause", "source", "session:message", "evidence")
-    print_table("dearest breaks", heads, rows)
+    print_table("costliest breaks", heads, rows)
     if len(cases) > case_count:
         print_line(f"  {len(cases) - case_count:,} more; --cases N shows more, --json lists all")
     if advice := build_advice(sessions):

@@ -1,4 +1,4 @@
-"""Points of a session to jump between: its peak, trigger firings, context events and dear cache breaks."""
+"""Points of a session to jump between: its peak, trigger firings, context events and costly cache breaks."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class JumpPoint(NamedTuple):
 
 
 def find_break_points(session: Session) -> list[JumpPoint]:
-    """Return the replies to the requests with dear cache breaks, in order."""
+    """Return the replies to the requests with costly cache breaks, in order."""
     history = find_cache_breaks(session)
     unit = history.rate_table.unit
-    return [JumpPoint(each.message, f"cache: {format_break(each, unit)}") for each in history.dear_breaks]
+    return [JumpPoint(each.message, f"cache: {format_break(each, unit)}") for each in history.costly_breaks]
 
 
 def find_jump_points(

@@ -130,8 +130,8 @@ def test_jumps_stop_at_clears_and_drops() -> None:
 def test_jumps_stop_at_dear_cache_breaks() -> None:
     session = ct.open_session(str(SAMPLES / "coding-session.jsonl"))
     points = {point.at: point.reason for point in find_jump_points(session, "none", [])}
-    [dear] = find_cache_breaks(session).dear_breaks
-    assert f"cache: expired: {dear.tokens:,} tokens paid again" in points[dear.message]
+    [costly] = find_cache_breaks(session).costly_breaks
+    assert f"cache: expired: {costly.tokens:,} tokens paid again" in points[costly.message]
 
 
 def test_the_recorded_line_begins_anew_at_a_clear_and_marks_a_drop() -> None:

@@ -64,7 +64,7 @@ def get_cause(case: BreakCase) -> str:
 
 
 def list_cases(sessions: Iterable[SessionBreaks]) -> list[BreakCase]:
-    """Return the breaks of all sessions: first those with a price in USD, the dearest first, then the others."""
+    """Return the breaks of all sessions: first those with a price in USD, the most expensive first, then the others."""
     cases = [BreakCase(session, each) for session in sessions for each in session.history.breaks]
     return sorted(cases, key=lambda case: (case.unit != "USD", -case.cache_break.cost, -case.cache_break.tokens))
 
@@ -101,7 +101,7 @@ def format_break(cache_break: CacheBreak, unit: CostUnit) -> str:
 
 
 def build_advice(sessions: Sequence[SessionBreaks]) -> list[str]:
-    """Return a sentence for each change that would have cost less than the breaks that it avoids, dearest first."""
+    """Return a sentence for each change that costs less than the breaks it avoids, those that cost most first."""
     cases = list_cases(sessions)
     advice = [
         *_advise_hour_cache(sessions, cases),

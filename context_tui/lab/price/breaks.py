@@ -6,8 +6,9 @@ the cache and this one did not read is paid again. After a compaction or a clear
 the uncached tokens is new, so that both add up to the recorded usage.
 
 The first of these causes that applies is taken: the context was compacted, the provider's own reason, the context was
-cleared or rewound, another model, another prompt (where requests are recorded whole), an expired entry, a switch of
-thinking, and last how much was still read: the part that other sessions share (the tools) or all before the messages.
+cleared or rewound, another model, another prompt (where requests are recorded whole), an expired entry, more new
+blocks than the provider looks back, a switch of thinking, and last how much was still read: the part that other
+sessions share (the tools) or all before the messages.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Literal, NamedTuple
 
+from context_tui.lab.price.cache import LOOKBACK
 from context_tui.lab.price.cache_requests import (
     SAME_SIZE_TOLERANCE,
     THINKING_DROPPED,
@@ -33,7 +35,7 @@ from context_tui.session.drops import find_drops
 from context_tui.session.facts import Drop, epoch_at, order_at, prompt_row_at
 from context_tui.session.session import Session
 from context_tui.session.token_factors import estimate_content, fit_factors, is_other_conversation
-from context_tui.session.values import Explanation, MessageFlag
+from context_tui.session.values import Explanation, Kind, MessageFlag
 from context_tui.text.numbers import format_count
 
 Source = Literal["recorded", "inferred"]
@@ -41,7 +43,7 @@ Source = Literal["recorded", "inferred"]
 AUTOMATIC_BLOCK, AUTOMATIC_MINIMUM = 128, 1_024
 """Tokens by which an automatic cache counts, and the smallest prompt that it keeps."""
 
-MIN_DEAR_TOKENS, MIN_DEAR_SHARE = 5_000, 0.05
+MIN_COSTLY_TOKENS, MIN_COSTLY_SHARE = 5_000, 0.05
 """Fewest tokens, and smallest share of the cost of a session's breaks, of a break that is worth a look."""
 MIN_EMPTY_READS, EMPTY_READ_RATIO = 3, 5
 """Number of turns that began with nothing read from which a change of the system prompt is inferred, and how many times
@@ -59,6 +61,7 @@ class BreakCause(StrEnum):
     SYSTEM = "system changed"
     MESSAGES = "messages changed"
     EXPIRED = "expired"
+    LOOKBACK = "beyond the look-back"
     THINKING = "thinking switched"
     RESUME = "resume or fork"
     PROVIDER = "lost by the provider"
@@ -136,10 +139,10 @@ class CacheHistory:
         return sum(each.cost for each in self.breaks)
 
     @property
-    def dear_breaks(self) -> list[CacheBreak]:
+    def costly_breaks(self) -> list[CacheBreak]:
         """The breaks that are worth a look: large ones that make a good part of the cost."""
-        least = MIN_DEAR_SHARE * self.cost
-        return [each for each in self.breaks if each.tokens >= MIN_DEAR_TOKENS and each.cost >= least]
+        least = MIN_COSTLY_SHARE * self.cost
+        return [each for each in self.breaks if each.tokens >= MIN_COSTLY_TOKENS and each.cost >= least]
 
 
 def find_cache_breaks(
@@ -339,6 +342,10 @@ class _BreakSearch:
             )
             text = f"{format_gap(self._get_gap(before, row))} after the last reply; {lifetime}"
             return _Change(BreakCause.EXPIRED, text)
+        positions = 0 if self.is_automatic else self._count_positions(range(first, message))
+        if positions > LOOKBACK:
+            text = f"{positions:,} blocks were added; the provider looks for entries at most {LOOKBACK} back"
+            return _Change(BreakCause.LOOKBACK, text)
         reason = self.reads[row].inferred_reason
         if reason == THINKING_DROPPED:
             return _Change(BreakCause.MESSAGES, "thinking of the turn before is no longer sent")
@@ -368,6 +375,12 @@ class _BreakSearch:
         pairs = zip(old.system, new.system, strict=False)
         part = next((number for number, pair in enumerate(pairs, 1) if pair[0] != pair[1]), len(old.system) + 1)
         return _Change(BreakCause.SYSTEM, f"the system prompt differs from part {part} on", "recorded")
+
+    def _count_positions(self, messages: Iterable[int]) -> int:
+        """Count the blocks of messages as the provider's look-back does, where a run of calls or of results is one."""
+        facts, runs = self.facts, (Kind.TOOL_USE, Kind.TOOL_RESULT)
+        kinds = (facts.kind[block] for message in messages for block in facts.blocks_of(message))
+        return sum(1 if kind in runs else len(list(group)) for kind, group in groupby(kinds))
 
     def _get_gap(self, before: int, row: int) -> int:
         """Return the milliseconds from the end of a reply to a later request, or -1 if unknown."""

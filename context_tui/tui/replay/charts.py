@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import gt
 
-from context_tui.lab.price.breaks import MIN_DEAR_TOKENS
+from context_tui.lab.price.breaks import MIN_COSTLY_TOKENS
 from context_tui.tui.comparison import Comparison, Lane
 from context_tui.tui.replay.formatting import format_lane_title
 from context_tui.tui.replay.sawtooth import (
@@ -114,7 +114,7 @@ def build_sawtooth(comparison: Comparison, lane: Lane) -> Sawtooth | None:
         result.thresholds,
         frozenset(firing.call for firing in replay.firings),
         signs,
-        frozenset(call for call, each in comparison.cache_breaks.items() if each.tokens >= MIN_DEAR_TOKENS),
+        frozenset(call for call, each in comparison.cache_breaks.items() if each.tokens >= MIN_COSTLY_TOKENS),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -271,6 +272,41 @@ def test_the_first_difference_of_whole_requests(
 ) -> None:
     found = find_cache_breaks(open_requests(tmp_path, changed)).breaks[-1]
     assert (found.cause, found.source, found.evidence) == (cause, "recorded", evidence)
+
+
+def write_run(folder: Path, minute: int, system: str) -> None:
+    """A log of two whole requests, of which the first reads nothing from the cache, at some minutes past ten."""
+    run = logs.Run()
+    history = run.ask("sdk", [{"role": "user", "content": [logs.text("Count.")]}], logs.call("Bash", 1, command="seq"))
+    run.ask("sdk", [*history, logs.results(1, "1 2 3 " * 90)], logs.text("Done."))
+    for _, request, _ in run.exchanges:
+        request["system"] = [{"type": "text", "text": system * 500}]
+    usage = run.exchanges[0][2]["usage"]
+    usage |= {"cache_read_input_tokens": 0, "cache_creation_input_tokens": usage["cache_read_input_tokens"]}
+    index = logs.write_folder(folder, run) / "index.jsonl"
+    index.write_text(index.read_text().replace("T10:00", f"T10:{minute:02}"))
+    for path in folder.glob("*.json"):
+        os.utime(path, (path.stat().st_mtime + 60 * minute,) * 2)
+
+
+@pytest.mark.parametrize(
+    ("minute", "system", "is_cached"), [(3, "Count well. ", True), (9, "Count well. ", False), (3, "Be quick. ", False)]
+)
+def test_a_first_request_beside_another_session_with_its_prompt_in_the_cache(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], minute: int, system: str, is_cached: bool
+) -> None:
+    write_run(tmp_path / "first", 0, "Count well. ")
+    write_run(tmp_path / "second", minute, system)
+    assert main(["cache", str(tmp_path / "first"), str(tmp_path / "second"), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    cases = [each for each in report["cases"] if each["cause"] == BreakCause.NEIGHBOUR]
+    assert len(cases) == is_cached
+    for case in cases:
+        assert "second" in case["session"] and "first" in case["evidence"] and case["is_estimated"]
+        assert case["evidence"].startswith("2 min after a request of")
+    for each in report["sessions"]:
+        cache = each["cache"]
+        assert cache["again"] == sum(c["tokens"] for c in report["cases"] if c["session"] == each["session"])
 
 
 # -- sums

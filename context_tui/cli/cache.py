@@ -14,6 +14,7 @@ from context_tui.lab.price.break_report import (
     BreakCase,
     BreakGroup,
     SessionBreaks,
+    add_shared_breaks,
     build_advice,
     build_break_report,
     build_cache_report,
@@ -43,7 +44,9 @@ def run(arguments: Sequence[str]) -> int:
     add("--json", action="store_true", help="print one JSON document")
     options = parser.parse(arguments)
     analyses, unread = analyze_sessions(options.sessions, partial(_find_histories, is_compared=options.check))
-    sessions = [SessionBreaks(each.name, each.format, each.folder, each.value[0]) for each in analyses]
+    sessions = add_shared_breaks(
+        [SessionBreaks(each.name, each.format, each.folder, each.value[0]) for each in analyses]
+    )
     pairs = [each.value for each in analyses if options.check]
     report_unread(unread)
     if options.json:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from context_tui.lab.price.breaks import BreakCause, CacheBreak, CacheHistory
+from context_tui.lab.price.breaks import BreakCause, CacheBreak, CacheHistory, format_gap
 from context_tui.lab.price.rates import CostUnit
 from context_tui.text.numbers import format_cost, format_count
 
@@ -56,6 +58,36 @@ class CauseComparison(NamedTuple):
     recorded: BreakCause
     inferred: BreakCause | None
     breaks: int
+
+
+def add_shared_breaks(sessions: Sequence[SessionBreaks]) -> list[SessionBreaks]:
+    """Add the breaks of first requests that did not read the same system prompt and tools of another session.
+
+    This needs sessions of whole requests; nothing in another file proves that two prompts are the same.
+    """
+    uses = defaultdict[str, list[tuple[SessionBreaks, Sequence[int]]]](list)
+    for session in sessions:
+        for use in session.history.prompt_uses:
+            uses[use.key].append((session, use.ended_at))
+    return [_add_shared_break(session, uses) for session in sessions]
+
+
+def _add_shared_break(
+    session: SessionBreaks, uses: Mapping[str, Sequence[tuple[SessionBreaks, Sequence[int]]]]
+) -> SessionBreaks:
+    history, first = session.history, session.history.first_request
+    if first is None or first.sent_at < 0:
+        return session
+    others = [(ended_at, other) for other, ended_at in uses[first.key] if other is not session]
+    ends = [(ended_at[at - 1], other) for ended_at, other in others if (at := bisect_right(ended_at, first.sent_at))]
+    latest, other = max(ends, key=lambda each: each[0], default=(-1, session))
+    if latest < 0 or first.sent_at - latest > first.cache_break.ttl_ms:
+        return session
+    gap = format_gap(first.sent_at - latest)
+    evidence = f"{gap} after a request of {other.name} with the same system prompt and tools"
+    found = replace(first.cache_break, evidence=evidence, gap_ms=first.sent_at - latest)
+    breaks = (found, *history.breaks)
+    return session._replace(history=replace(history, breaks=breaks, new=history.new - found.tokens))
 
 
 def get_cause(case: BreakCase) -> str:

@@ -14,9 +14,11 @@ sessions share (the tools) or all before the messages.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import blake2b
 from itertools import groupby, pairwise
 from typing import Literal, NamedTuple
 
@@ -33,6 +35,7 @@ from context_tui.lab.price.cache_requests import (
 from context_tui.lab.price.rates import FIVE_MINUTES, ONE_HOUR, Rates, RateTable
 from context_tui.session.drops import find_drops
 from context_tui.session.facts import Drop, epoch_at, order_at, prompt_row_at
+from context_tui.session.jsontext import compact_json
 from context_tui.session.session import Session
 from context_tui.session.token_factors import estimate_content, fit_factors, is_other_conversation
 from context_tui.session.values import Explanation, Kind, MessageFlag
@@ -64,6 +67,7 @@ class BreakCause(StrEnum):
     LOOKBACK = "beyond the look-back"
     THINKING = "thinking switched"
     RESUME = "resume or fork"
+    NEIGHBOUR = "beside another session's cache"
     PROVIDER = "lost by the provider"
     UNEXPLAINED = "unexplained"
 
@@ -105,6 +109,27 @@ class CacheBreak:
     is_provider_reason: bool = False
 
 
+class PromptUse(NamedTuple):
+    """The requests of a session with one model, system prompt and tools, which ``key`` tells from others.
+
+    ``ended_at`` are the times of their replies in milliseconds since 1970, in order.
+    """
+
+    key: str
+    ended_at: Sequence[int]
+
+
+class FirstRequest(NamedTuple):
+    """The first request of a session: its prompt's key, its time in milliseconds since 1970, and a possible break.
+
+    The break is that of a system prompt and tools which another session has in the cache.
+    """
+
+    key: str
+    sent_at: int
+    cache_break: CacheBreak
+
+
 class HourCache(NamedTuple):
     """Effect of a cache of one hour in place of five minutes: breaks avoided, their cost, and the cost added."""
 
@@ -117,7 +142,8 @@ class HourCache(NamedTuple):
 class CacheHistory:
     """The use of the prompt cache along a session, in tokens: read, new, and paid again by the ``breaks``.
 
-    ``has_cache`` is False if no request of the session records tokens read from a cache or written to one.
+    ``has_cache`` is False if no request of the session records tokens read from a cache or written to one. Where whole
+    requests are recorded, ``prompt_uses`` and ``first_request`` allow to compare its prompts with other sessions'.
     """
 
     requests: int
@@ -127,6 +153,8 @@ class CacheHistory:
     rate_table: RateTable
     has_cache: bool
     hour_cache: HourCache
+    prompt_uses: tuple[PromptUse, ...] = ()
+    first_request: FirstRequest | None = None
 
     @property
     def again(self) -> int:
@@ -204,7 +232,33 @@ class _BreakSearch:
         read = sum(usage.cache_read for usage in self.usages)
         new = sum(usage.context for usage in self.usages) - read - sum(each.tokens for each in breaks)
         hour_cache = self._price_hour_cache(breaks)
-        return CacheHistory(len(self.usages), read, new, breaks, self.rate_table, self.has_cache, hour_cache)
+        prompts = self._list_prompt_uses() if self.has_cache and self.facts.holds_requests else ()
+        first = self._find_first_request(prompts[0].key, levels) if prompts else None
+        return CacheHistory(
+            len(self.usages), read, new, breaks, self.rate_table, self.has_cache, hour_cache, prompts, first
+        )
+
+    def _list_prompt_uses(self) -> tuple[PromptUse, ...]:
+        ends = defaultdict[tuple[str | None, int], list[int]](list)
+        for row in self.rows:
+            ends[self.models[row], prompt_row_at(self.facts, self._get_message(row))].append(self.calls[row].ended_at)
+        uses = defaultdict[str, list[int]](list)
+        for (model, prompt_row), ended_at in ends.items():
+            prompt = self.facts.prompts[prompt_row]
+            parts = compact_json((model, [each.text for each in (*prompt.tools, *prompt.system)]))
+            uses[blake2b(parts, digest_size=16).hexdigest()] += ended_at
+        return tuple(PromptUse(key, sorted(ended_at)) for key, ended_at in uses.items())
+
+    def _find_first_request(self, key: str, levels: _Levels) -> FirstRequest | None:
+        """Return the first request if it read less than its system prompt and tools, with *key* for these."""
+        row = self.rows[0]
+        new = self._estimate_new(row, range(self._get_message(row)))
+        tokens = self.usages[row].context - new - self.usages[row].cache_read
+        if tokens <= 0 or self._find_recorded_cause(row) is not None:
+            return None
+        change = _Change(BreakCause.NEIGHBOUR, "", new=new)
+        found = self._build_break(_Candidate(row, -1, tokens, tokens, change), levels)
+        return FirstRequest(key, self.calls[row].sent_at, found)
 
     def _get_rates(self, row: int) -> Rates:
         return self.rate_table.get_rates(self.models[row]).select_for_prompt(self.usages[row].context)
@@ -435,7 +489,7 @@ class _BreakSearch:
             change.source,
             change.evidence,
             self._get_gap(before, row) if before >= 0 else -1,
-            self.calls[before].ttl_ms if before >= 0 else 0,
+            self.calls[before if before >= 0 else row].ttl_ms,
             self._price_removed(row, change.removed) if change.cause == BreakCause.CLEARING else 0.0,
             change.new is not None,
             change.is_provider_reason,

@@ -21,6 +21,7 @@ import pytest
 from context_tui.batch import workers
 from context_tui.cli import main
 from context_tui.formats.claude_code import ClaudeCodeFormat
+from context_tui.lab.aftermath.report import ExtraCalls
 from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.session_sweep import sweep_session
 from context_tui.session.session import Session
@@ -201,6 +202,28 @@ def test_nothing_readable_is_bad_usage(capsys: pytest.CaptureFixture[str], folde
 
 
 # -- files
+
+
+def test_settings_are_ranked_by_cost_without_extra_calls_and_with_them(
+    capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid = "-P", "defect-microcompact", "-p", "keep_recent_turns=1..3", "--by", "money"
+    assert "extra calls after" not in ran(capsys, folder, *grid, "--jobs", 1)[1]  # no recorded compaction
+    measured = ExtraCalls(0.5, 0.1, 9e9, 12, 6, None, "more calls")
+    monkeypatch.setattr("context_tui.cli.sweep.measure_extra_calls", lambda sources: measured)
+    found = document(capsys, folder, *grid)
+    assert found["extra_calls"]["value"] == 0.5
+    assert [each["extra_calls"] for each in found["ranking"]] == [0.0, 0.5, 9e9]
+    settings = {each["setting"]: each["totals"]["cost"] for each in found["settings"]}
+    for each in found["ranking"]:
+        costs = {
+            name: cost["cost"] + cost["refetch"] + each["extra_calls"] * cost["extra_calls"]
+            for name, cost in settings.items()
+        }
+        assert costs[each["setting"]] == pytest.approx(min(costs.values()))
+        assert each["saved"] == pytest.approx(costs[found["current"]] - min(costs.values()))
+    out = ran(capsys, folder, *grid, "--jobs", 1, "--window", 30_000)[1]
+    assert "With +0.500 extra calls per 1,000 removed tokens" in out and "Without extra calls" in out
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

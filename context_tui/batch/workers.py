@@ -24,6 +24,8 @@ from context_tui.formats.opening import (
     sessions_in,
     split_spec,
 )
+from context_tui.lab.aftermath.measure import measure_aftermaths
+from context_tui.lab.aftermath.report import ExtraCalls, SessionAftermath, estimate_extra_calls
 from context_tui.lab.sweep.results import UnreadSession
 from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.session_sweep import SweepOptions, sweep_session
@@ -206,6 +208,14 @@ def analyze_sources(
         except Exception as error:  # a defect costs one session, not the listing
             unread.append(UnreadSession(source.name, _format_reason(error, source.name)))
     return results, unread
+
+
+def measure_extra_calls(sources: Iterable[SweepSource]) -> ExtraCalls | None:
+    """Measure how many more calls the agents needed after recorded compactions; sessions that fail are left out."""
+    analyses, _ = analyze_sources(sources, measure_aftermaths)
+    return estimate_extra_calls(
+        [SessionAftermath(each.name, each.format, found) for each in analyses for found in each.value]
+    )
 
 
 def _read_session(source: SweepSource) -> Session:

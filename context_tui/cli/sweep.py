@@ -21,6 +21,7 @@ from context_tui.batch.workers import (
     SweepWork,
     TaskResult,
     find_sources,
+    measure_extra_calls,
     run_on_cluster,
     run_on_processes,
 )
@@ -45,6 +46,7 @@ from context_tui.lab.sweep.gate import (
     find_worse_sessions,
     parse_gate,
 )
+from context_tui.lab.sweep.recommendation import format_ranked, rank_settings
 from context_tui.lab.sweep.results import Sweep, Totals, UnreadSession, build_sweep_report
 from context_tui.lab.sweep.rows import SavingUnit, SweepRow
 from context_tui.lab.sweep.session_sweep import SweepOptions
@@ -107,11 +109,22 @@ def run(arguments: Sequence[str]) -> int:
     if options.screen:
         code = _open_screen(sweep, sources, options, arguments)
         return code or (_check_gate(gate, sweep) if gate else ExitCode.DONE)
+    is_ranked = options.by == "money" and sweep.has_prices
+    extra_calls = measure_extra_calls(sources) if is_ranked else None
+    ranking = rank_settings(sweep, extra_calls.rates if extra_calls else ()) if is_ranked else ()
     if options.json:
+        calls_report = vars(extra_calls) if extra_calls else None
+        ranking_report = {"extra_calls": calls_report, "ranking": [each._asdict() for each in ranking]}
         gate_report = {"gate": build_gate_report(gate, sweep)} if gate else {}
-        write_json(build_sweep_report(sweep) | {"cache": sweep_options.reuse} | gate_report)
+        write_json(build_sweep_report(sweep) | {"cache": sweep_options.reuse} | ranking_report | gate_report)
     else:
         print_report(sweep)
+        if extra_calls is not None:
+            print_line(f"extra calls after recorded compactions: {extra_calls.sentence}")
+        if ranking:
+            print_line("settings by cost, compared with the current one:")
+        for each in ranking:
+            print_line(f"  {format_ranked(each, format_setting(sweep, each.setting), sweep.cost_unit)}")
         if not sweep_options.quick:
             automatic = "; with automatic caching, up to the first change" if sweep_options.reuse != "anywhere" else ""
             print_line(f"{format_cache_reuse(sweep_options.reuse)}{automatic}")

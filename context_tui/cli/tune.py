@@ -10,15 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from context_tui.batch.workers import SweepSource, analyze_sources, find_sources
+from context_tui.batch.workers import SweepSource, find_sources, measure_extra_calls
 from context_tui.cli.options import CommandParser, build_study_settings, list_policies, parse_name, resolve_policy
 from context_tui.cli.output import print_line, print_notice, print_table, write_json
 from context_tui.cli.sweep import report_unread, run_sweep
 from context_tui.errors import ExitCode, UnreadableSession
 from context_tui.formats.base import scan
 from context_tui.formats.opening import make_scanner
-from context_tui.lab.aftermath.measure import measure_aftermaths
-from context_tui.lab.aftermath.report import ExtraCalls, SessionAftermath, estimate_extra_calls
+from context_tui.lab.aftermath.report import ExtraCalls
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT
 from context_tui.lab.sweep.grids import propose_grid
 from context_tui.lab.sweep.recommendation import (
@@ -188,16 +187,9 @@ def _tune(
     report_unread(sweep.unread)
     if not sweep.rows:
         return f"{policy.name}: none of {format_count(len(sources), 'session')} could be replayed"
-    extra_calls = _measure_extra_calls(sources)
-    rates = (extra_calls.value, extra_calls.high) if extra_calls and extra_calls.high is not None else ()
+    extra_calls = measure_extra_calls(sources)
+    rates = extra_calls.rates if extra_calls else ()
     return Tuning(agent, sweep, recommend_setting(sweep, rates), session.window, extra_calls)
-
-
-def _measure_extra_calls(sources: Sequence[SweepSource]) -> ExtraCalls | None:
-    """Measure how many more calls the agents needed after the recorded compactions of their sessions."""
-    analyses, _ = analyze_sources(sources, measure_aftermaths)  # the sweep reports the sessions that fail
-    rows = [SessionAftermath(each.name, each.format, found) for each in analyses for found in each.value]
-    return estimate_extra_calls(rows)
 
 
 def _open_largest(sources: Sequence[SweepSource]) -> Session | None:

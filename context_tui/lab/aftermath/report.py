@@ -51,6 +51,11 @@ class ExtraCalls:
     verdict: Literal["more calls", "fewer calls", "no difference found", "not enough"]
 
     @property
+    def rates(self) -> tuple[float, ...]:
+        """The number and the upper end of its interval, or () if there is none; settings are compared at both."""
+        return () if self.high is None else (self.value, self.high)
+
+    @property
     def sentence(self) -> str:
         """The result in a sentence."""
         count = format_count(self.compactions, "compaction")

@@ -127,39 +127,19 @@ def recommend_setting(sweep: Sweep, extra_calls: Sequence[float] = ()) -> Recomm
         extra_calls: numbers of extra calls per 1,000 removed tokens for which the setting has to be the best, too.
     """
     settings = {setting.name: setting for setting in sweep.settings if setting.name in sweep.totals}
-    names, current = list(settings), sweep.current
-    by_session = {
-        session: {row.setting: row for row in rows}
-        for session, rows in sorted(sweep.rows_by_session.items())
-        if all(row.cost is not None and row.cost.unit == sweep.cost_unit for row in rows)
-    }
-    costs = numpy.array(
-        [[cost.total if (cost := rows[name].cost) else 0.0 for name in names] for rows in by_session.values()]
-    )
-    call_costs = numpy.array(
-        [[cost.extra_calls if (cost := rows[name].cost) else 0.0 for name in names] for rows in by_session.values()]
-    )
-    overflows = sweep.totals[current].overflows
-    is_allowed = numpy.array([sweep.totals[name].overflows <= overflows for name in names])
-    if not by_session:
+    current, table = sweep.current, _tabulate_savings(sweep)
+    if table is None:
         return _build(sweep, settings[current], settings[current], {}, (0.0, 0.0), 0, {}, "no price")
-    savings = costs[:, [names.index(current)]] - costs
-    best = int(numpy.argmax(numpy.where(is_allowed, savings.sum(axis=0), -numpy.inf)))
+    ranking = tuple(table.rank(rate) for rate in (0.0, *extra_calls))
+    names, savings = table.names, table.savings
+    best = names.index(ranking[0].setting)
+    rows = sweep.rows_by_session
     gains = {
         session: float(savings[number, best])
-        for number, (session, rows) in enumerate(by_session.items())
-        if rows[names[best]].firings or rows[current].firings
+        for number, session in enumerate(table.sessions)
+        if any(row.firings for row in rows[session] if row.setting in (names[best], current))
     }
-    random = numpy.random.default_rng(SEED)
-    count = len(by_session)
-    draws = random.multinomial(count, [1 / count] * count, RESAMPLES)
-    low, high = (float(bound) for bound in numpy.percentile((draws @ savings)[:, best], (5, 95)))
-    ranking = []
-    for rate in (0.0, *extra_calls):
-        rated = savings + rate * (call_costs[:, [names.index(current)]] - call_costs)
-        winner = int(numpy.argmax(numpy.where(is_allowed, rated.sum(axis=0), -numpy.inf)))
-        wins = int((numpy.where(is_allowed, draws @ rated, -numpy.inf).argmax(axis=1) == winner).sum())
-        ranking.append(RankedAt(rate, names[winner], float(rated[:, winner].sum()), wins))
+    low, high = (float(bound) for bound in numpy.percentile((table.draws @ savings)[:, best], (5, 95)))
     verdict: Verdict = "recommended"
     if not any(totals.firings for totals in sweep.totals.values()):
         verdict = "never fires"
@@ -173,7 +153,58 @@ def recommend_setting(sweep: Sweep, extra_calls: Sequence[float] = ()) -> Recomm
     ranges = _find_ranges(settings, names[best], current, totals)
     setting, wins = settings[names[best]], ranking[0].wins
     result = _build(sweep, setting, settings[current], gains, (low, high), wins, ranges, verdict)
-    return replace(result, ranking=tuple(ranking))
+    return replace(result, ranking=ranking)
+
+
+def rank_settings(sweep: Sweep, extra_calls: Sequence[float] = ()) -> tuple[RankedAt, ...]:
+    """Return the setting that saves most without extra calls, and with each number per 1,000 removed tokens.
+
+    The ranking is empty if no session has prices for all settings.
+    """
+    table = _tabulate_savings(sweep)
+    return tuple(table.rank(rate) for rate in (0.0, *extra_calls)) if table else ()
+
+
+class _SavingsTable(NamedTuple):
+    """Costs that settings save, compared with the current one, by session and setting.
+
+    ``call_savings`` are those of each extra call per 1,000 removed tokens. ``draws`` has the number of times
+    that a resample draws each session.
+    """
+
+    names: list[str]
+    sessions: list[str]
+    savings: numpy.ndarray[Any, Any]
+    call_savings: numpy.ndarray[Any, Any]
+    is_allowed: numpy.ndarray[Any, Any]
+    draws: numpy.ndarray[Any, Any]
+
+    def rank(self, rate: float) -> RankedAt:
+        """Return the best setting if the agent needs *rate* extra calls per 1,000 removed tokens."""
+        rated = self.savings + rate * self.call_savings
+        winner = int(numpy.argmax(numpy.where(self.is_allowed, rated.sum(axis=0), -numpy.inf)))
+        winners = numpy.where(self.is_allowed, self.draws @ rated, -numpy.inf).argmax(axis=1)
+        return RankedAt(rate, self.names[winner], float(rated[:, winner].sum()), int((winners == winner).sum()))
+
+
+def _tabulate_savings(sweep: Sweep) -> _SavingsTable | None:
+    """Tabulate the savings in the sessions with prices for all settings, or return None if there are none."""
+    names = [setting.name for setting in sweep.settings if setting.name in sweep.totals]
+    costs = {
+        session: [by_name[name].cost for name in names]
+        for session, rows in sorted(sweep.rows_by_session.items())
+        if all(row.cost is not None and row.cost.unit == sweep.cost_unit for row in rows)
+        and (by_name := {row.setting: row for row in rows})
+    }
+    if not costs:
+        return None
+    totals = numpy.array([[cost.total if cost else 0.0 for cost in row] for row in costs.values()])
+    calls = numpy.array([[cost.extra_calls if cost else 0.0 for cost in row] for row in costs.values()])
+    current, count = names.index(sweep.current), len(costs)
+    is_allowed = [sweep.totals[name].overflows <= sweep.totals[sweep.current].overflows for name in names]
+    draws = numpy.random.default_rng(SEED).multinomial(count, [1 / count] * count, RESAMPLES)
+    savings = (totals[:, [current]] - totals, calls[:, [current]] - calls)
+    return _SavingsTable(names, list(costs), *savings, numpy.array(is_allowed), draws)
 
 
 def _build(
@@ -254,19 +285,22 @@ def format_recommendation(recommendation: Recommendation) -> list[str]:
     return sentences
 
 
+def format_ranked(ranked: RankedAt, name: str, unit: str) -> str:
+    """Format the best setting for a number of extra calls as a sentence, with *name* for the setting."""
+    calls = f"With {ranked.extra_calls:+.3f} extra calls per 1,000 removed tokens"
+    saving = f" and {format_saving(ranked.saved, unit, with_unit=True)}" if ranked.saved else ""
+    return (
+        f"{calls if ranked.extra_calls else 'Without extra calls'}, {name} is the best one{saving}; "
+        f"it is the best in {ranked.wins:,} of {RESAMPLES:,} resamples."
+    )
+
+
 def _format_ranking(result: Recommendation) -> list[str]:
     """Say which setting is the best if the agent needs extra calls after content was removed."""
     sentences = []
     for each in result.ranking[1:]:
-        if each.setting == result.setting.name:
-            name = "the same setting is the best one"
-        else:
-            name = f"{each.setting} is the best one"
-        saving = format_saving(each.saved, result.unit, with_unit=True)
-        sentences.append(
-            f"With {each.extra_calls:+.3f} extra calls per 1,000 removed tokens, {name} and {saving}; "
-            f"it is the best in {each.wins:,} of {RESAMPLES:,} resamples."
-        )
+        name = "the same setting" if each.setting == result.setting.name else each.setting
+        sentences.append(format_ranked(each, name, result.unit))
     if not sentences and result.totals.cost and (calls := result.totals.cost.break_even_calls) is not None:
         sentences.append(f"It pays unless the agent needs more than {calls:.2f} extra calls per 1,000 removed tokens.")
     return sentences

@@ -27,7 +27,7 @@ from context_tui.tui.inspector.screen import InspectorScreen
 from context_tui.tui.options import InspectorOptions
 from context_tui.tui.replay.screen import ReplayScreen
 from context_tui.tui.sweep import screen
-from context_tui.tui.sweep.plot import GUTTER
+from context_tui.tui.sweep.plot import GUTTER, build_points
 from context_tui.tui.sweep.screen import SweepScreen
 from context_tui.tui.sweep.sessions import SessionsScreen
 from context_tui.tui.widgets.clickable_lines import ClickableLines
@@ -235,7 +235,8 @@ async def test_the_mouse_points_at_settings_in_both_and_sorts() -> None:
         assert board.cursor_index == 2
         best = board.sweep.dominance.frontier[-1]
         assert found._scatter_cache is not None
-        x, y = found._scatter_cache[2].frame.compute_cell(board.sweep.dominance.points[best])
+        scatter = found._scatter_cache[1]
+        x, y = scatter.frame.compute_cell(scatter.points[best])
         await pilot.click("#sweep-plot", offset=(plot.gutter.left + GUTTER + x, plot.gutter.top + y))
         await pilot.pause()
         assert board.cursor == best and "◆" in drawn(running)
@@ -245,6 +246,28 @@ async def test_the_mouse_points_at_settings_in_both_and_sorts() -> None:
         assert board.order == "needed later" and board.cursor == best
         await pilot.click("#sweep-table", offset=(8, table.gutter.top + 2), times=2)
         await until(pilot, lambda: running.answers)
+
+
+async def test_the_plot_shows_how_many_extra_calls_each_saving_bears() -> None:
+    running = alone()
+    async with running.run_test(size=(160, 40)) as pilot:
+        await known(pilot)
+        found = await typed(pilot, GRID)
+        board = found.board
+        assert "needed later →" in drawn(running)
+        await pilot.press("b")
+        assert "extra calls per 1,000 →" in drawn(running)
+        for name, point in build_points(board).items():
+            cost = board.totals[name].cost
+            assert cost is not None and point.x == pytest.approx((cost.without - cost.cost) / cost.extra_calls)
+        cheapest = min(board.totals.values(), key=lambda each: each.extra_cost)
+        board.move_to_setting(cheapest.setting)
+        found.draw()
+        await pilot.pause()
+        shown = f"pays up to {cheapest.break_even_calls:.2g} extra calls" in drawn(running)
+        assert shown == (cheapest.extra_cost < 0)
+        await pilot.press("b")
+        assert "needed later →" in drawn(running)
 
 
 @pytest.mark.slow

@@ -64,6 +64,11 @@ class Totals:
         return self.cost.cost - self.cost.without if self.cost else 0.0
 
     @property
+    def break_even_calls(self) -> float:
+        """Extra calls per 1,000 removed tokens at which the saving is gone; 0 if nothing was removed."""
+        return self.cost.break_even_calls or 0.0 if self.cost else 0.0
+
+    @property
     def regret_tokens(self) -> int:
         """Dropped tokens that were needed later, or all dropped tokens if later uses were not searched."""
         regret = self.drops.tokens_used_later

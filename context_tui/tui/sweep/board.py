@@ -53,6 +53,7 @@ SORT_ORDERS = (
     SortOrder("cost", lambda each: each.extra_cost, False),
     SortOrder("firings", lambda each: each.firings, False),
     SortOrder("peak", lambda each: each.peak, False),
+    SortOrder("extra calls", lambda each: each.break_even_calls, True),
 )
 """Orders by a number, before the order of the grid."""
 GRID_ORDER = "as given"
@@ -68,6 +69,7 @@ class SweepBoard:
         error: the reason why a setting cannot be measured.
         window: the context window, for native configurations: of the open session, or else given or assumed.
         order: the name of the order of the list; ``is_reversed`` reverses it.
+        shows_break_even: whether the plot's horizontal axis is the break-even in extra calls, in place of the regret.
         only_best: whether only the Pareto front and the current setting are listed.
     """
 
@@ -84,6 +86,7 @@ class SweepBoard:
         default_window = Window(window, "given") if window else Window(ASSUMED_WINDOW, "assumed")
         self.window = row_cache.session.window if row_cache else default_window
         self.order, self.is_reversed, self.only_best = SORT_ORDERS[0].name, False, False
+        self.shows_break_even = False
         self.cursor = sweep.current
         self._sweeps = {sweep.saving_unit: sweep}
         self.saving_unit = sweep.saving_unit
@@ -246,6 +249,13 @@ class SweepBoard:
         if self.saving_unit == "tokens" and not self.sweep.has_prices:
             return False
         self.saving_unit = "money" if self.saving_unit == "tokens" else "tokens"
+        return True
+
+    def toggle_break_even(self) -> bool:
+        """Switch the plot's horizontal axis; return False, changing nothing, if there are no prices."""
+        if not self.shows_break_even and not self.sweep.has_prices:
+            return False
+        self.shows_break_even = not self.shows_break_even
         return True
 
     def toggle_only_best(self) -> None:

@@ -19,6 +19,7 @@ from context_tui.tui.sweep.table import (
     CURRENT_SIGN,
     CURSOR_SIGN,
     KNEE_SIGN,
+    format_calls,
     format_setting_values,
 )
 from context_tui.tui.terminal.cells import choose_form, shorten, shorten_at_word
@@ -100,7 +101,7 @@ def format_status(board: SweepBoard, grid_error: str, is_measuring: bool, width:
 def format_legend(board: SweepBoard, width: int) -> list[Run]:
     """Format the meaning of the signs in the plot, in *width* cells."""
     saving = "cost saved" if board.saving_unit == "money" else "tokens saved"
-    regret = board.sweep.regret_name
+    regret = "extra calls per 1,000" if board.shows_break_even else board.sweep.regret_name
     best_sign = f"{BEST_SIGN}{KNEE_SIGN}" if board.sweep.knee else BEST_SIGN
     signs = [
         (best_sign, f"{BOLD} {GOOD}"),
@@ -152,6 +153,8 @@ def _format_title(board: SweepBoard, name: str, totals: Totals | None, width: in
     current, best = name == board.sweep.current, name in board.sweep.best
     signs = f"{CURRENT_SIGN if current else ''}{BEST_SIGN if best else ''} ".lstrip()
     ranks, style = _format_rank(board, name, totals)
+    if totals and totals.extra_cost < 0 < totals.break_even_calls:
+        ranks.append(f"pays up to {format_calls(totals.break_even_calls)} extra calls per 1,000 removed tokens")
     room = width - len(ranks[0]) - 2
     label = signs + format_safe_line(board.format_label(name))
     label = label if len(label) <= room else signs + format_setting_values(board, name)

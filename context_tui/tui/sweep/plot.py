@@ -1,4 +1,4 @@
-"""Plot savings against regret: a point for each setting, and steps along the Pareto front."""
+"""Plot savings against regret, with steps along the Pareto front, or against the break-even: a point per setting."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from itertools import pairwise
 from math import hypot
 from typing import NamedTuple
 
-from context_tui.lab.sweep.rows import ParetoPoint
-from context_tui.text.numbers import format_tokens
+from context_tui.tui.sweep.board import SweepBoard
 from context_tui.tui.sweep.table import BEATEN_SIGN, BEST_SIGN, CURRENT_SIGN, CURSOR_SIGN, KNEE_SIGN
 from context_tui.tui.terminal.themes import BOLD, GOOD, MUTED, PRIMARY, WARN
 from context_tui.tui.widgets.canvas import Canvas
@@ -25,8 +24,15 @@ CELL_ASPECT = 2.0
 """Height of a cell divided by its width, to find the nearest point."""
 
 
+class PlotPoint(NamedTuple):
+    """A setting's savings and, on the horizontal axis, its regret in tokens or its break-even in extra calls."""
+
+    saved: float
+    x: float
+
+
 class PlotFrame(NamedTuple):
-    """A plot's area: regret from ``left`` to ``right``, savings from ``bottom`` to ``top``, and its size in cells."""
+    """A plot's area: from ``left`` to ``right``, savings from ``bottom`` to ``top``, and its size in cells."""
 
     left: float
     right: float
@@ -35,29 +41,43 @@ class PlotFrame(NamedTuple):
     width: int
     height: int
 
-    def compute_cell(self, point: ParetoPoint) -> tuple[int, int]:
+    def compute_cell(self, point: PlotPoint) -> tuple[int, int]:
         """Return the column and line of a point, counted from the plot's upper left corner."""
-        x = (point.regret - self.left) / (self.right - self.left) * (self.width - 1)
+        x = (point.x - self.left) / (self.right - self.left) * (self.width - 1)
         y = (self.top - point.saved) / (self.top - self.bottom) * (self.height - 1)
         return round(x), round(y)
 
 
-def build_frame(points: Sequence[ParetoPoint], width: int, height: int) -> PlotFrame:
-    """Return a frame that contains all points and the origin, where savings and regret are 0."""
+def build_points(board: SweepBoard) -> dict[str, PlotPoint]:
+    """Build the points of a board's settings, by name, on the axes that it shows."""
+    points = board.sweep.dominance.points
+    if not board.shows_break_even:
+        return {name: PlotPoint(each.saved, each.regret) for name, each in points.items()}
+    return {name: PlotPoint(each.saved, board.totals[name].break_even_calls) for name, each in points.items()}
+
+
+def build_frame(points: Sequence[PlotPoint], width: int, height: int) -> PlotFrame:
+    """Return a frame that contains all points and the origin."""
     saved = [each.saved for each in points] or [0.0]
     top, bottom = max(0.0, *saved), min(0.0, *saved)
-    right = max((each.regret for each in points), default=0.0)
-    return PlotFrame(0.0, right or 1.0, bottom, top if top > bottom else bottom + 1.0, max(width, 2), max(height, 2))
+    left, right = (limit((each.x for each in points), default=0.0) for limit in (min, max))
+    left, right = min(left, 0.0), max(right, 0.0)
+    right, top = right if right > left else left + 1.0, top if top > bottom else bottom + 1.0
+    return PlotFrame(left, right, bottom, top, max(width, 2), max(height, 2))
 
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
-    """The points in a plot; ``cells`` maps each occupied cell to one of the settings there."""
+    """The points in a plot; ``cells`` maps each occupied cell to one of the settings there.
 
-    points: Mapping[str, ParetoPoint]
+    The settings on the Pareto front are joined by steps if the front is that of the plot's own axes.
+    """
+
+    points: Mapping[str, PlotPoint]
     frontier: Sequence[str]
     frame: PlotFrame
     cells: Mapping[tuple[int, int], str]
+    has_steps: bool
 
     def find_nearest(self, x: int, y: int) -> str | None:
         """Return the setting whose cell is nearest to (*x*, *y*), or None if the plot has no points."""
@@ -66,20 +86,32 @@ class Scatter:
 
 
 def build_scatter(
-    points: Mapping[str, ParetoPoint], frontier: Sequence[str], current: str, width: int, height: int
+    points: Mapping[str, PlotPoint],
+    frontier: Sequence[str],
+    current: str,
+    width: int,
+    height: int,
+    *,
+    has_steps: bool = True,
 ) -> Scatter:
     """Place the points in a plot of *width* by *height* cells, which does not include the scales."""
     frame = build_frame([*points.values()], width, height)
     cells: dict[tuple[int, int], str] = {}
-    for name in (*(name for name in (current, *frontier) if name in points), *points):
+    frontier = [name for name in frontier if name in points]
+    for name in (*((current,) if current in points else ()), *frontier, *points):
         cells.setdefault(frame.compute_cell(points[name]), name)
-    return Scatter(points, frontier, frame, cells)
+    return Scatter(points, frontier, frame, cells, has_steps)
 
 
 def draw_plot(
-    scatter: Scatter, current: str, cursor: str, format_saving: Callable[[float], str], knee: str | None = None
+    scatter: Scatter,
+    current: str,
+    cursor: str,
+    format_saving: Callable[[float], str],
+    format_x: Callable[[float], str],
+    knee: str | None = None,
 ) -> list[list[Run]]:
-    """Draw the plot with scales at its left and below it; *format_saving* formats the labels for savings."""
+    """Draw the plot with scales at its left and below it, whose labels the two functions format."""
     frame, points = scatter.frame, scatter.points
     width, height = frame.width, frame.height
     canvas = Canvas(GUTTER + width, height + 1)
@@ -89,7 +121,8 @@ def draw_plot(
     cursor_cell = frame.compute_cell(points[cursor]) if cursor in points else None
     if cursor_cell is not None:
         _draw_crosshair(canvas, *cursor_cell, height)
-    _draw_frontier(canvas, scatter)
+    if scatter.has_steps:
+        _draw_frontier(canvas, scatter)
     best = {*scatter.frontier}
     for (x, y), name in scatter.cells.items():
         sign, style = (BEST_SIGN, f"{BOLD} {GOOD}") if name in best else (BEATEN_SIGN, MUTED)
@@ -100,7 +133,7 @@ def draw_plot(
     if cursor_cell is not None:
         x, y = cursor_cell
         canvas.write(GUTTER + x, y, CURSOR_SIGN, f"{BOLD} {PRIMARY}")
-    _draw_axes(canvas, scatter, cursor if cursor_cell else None, format_saving)
+    _draw_axes(canvas, scatter, cursor if cursor_cell else None, format_saving, format_x)
     return canvas.get_lines()
 
 
@@ -120,17 +153,23 @@ def _draw_frontier(canvas: Canvas, scatter: Scatter) -> None:
                 canvas.write(GUTTER + next_x, y, CORNER, FRONTIER_STYLE)
 
 
-def _draw_axes(canvas: Canvas, scatter: Scatter, cursor: str | None, format_saving: Callable[[float], str]) -> None:
+def _draw_axes(
+    canvas: Canvas,
+    scatter: Scatter,
+    cursor: str | None,
+    format_saving: Callable[[float], str],
+    format_x: Callable[[float], str],
+) -> None:
     frame, points = scatter.frame, scatter.points
     height, width = frame.height, frame.width
     labels = {0: (format_saving(frame.top), MUTED), height - 1: (format_saving(frame.bottom), MUTED)}
-    has_regret = any(each.regret for each in points.values())
-    ends = [(0, "0"), (width, format_tokens(round(frame.right)) if has_regret else "nothing")]
+    has_values = any(each.x for each in points.values())
+    ends = [(0, format_x(frame.left)), (width, format_x(frame.right) if has_values else "nothing")]
     label_cells = range(0)
     if cursor is not None:
         x, y = frame.compute_cell(points[cursor])
         labels[y] = (format_saving(points[cursor].saved), f"{BOLD} {PRIMARY}")
-        text = f" {format_tokens(round(points[cursor].regret))} "
+        text = f" {format_x(points[cursor].x)} "
         start = min(max(x - len(text) // 2, 0), width - len(text))
         canvas.write(GUTTER + start, height, text, f"{BOLD} {PRIMARY}")
         label_cells = range(start, start + len(text))

@@ -103,7 +103,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         self._replay_lock = Lock()  # replays of one recording add their summaries to the same facts
         self._first_row = 0
         self._table_layout_cache: tuple[Sweep, int, table.TableLayout] | None = None
-        self._scatter_cache: tuple[object, tuple[int, int], plot.Scatter] | None = None
+        self._scatter_cache: tuple[object, plot.Scatter] | None = None
 
     # Drawing
 
@@ -146,11 +146,16 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         dominance, current, cache = board.sweep.dominance, board.sweep.current, self._scatter_cache
         if not dominance.points or size[0] < 8 or size[1] < 2:
             return []
-        if cache is None or cache[0] is not dominance or cache[1] != size:
-            scatter = plot.build_scatter(dominance.points, dominance.frontier, current, *size)
-            cache = self._scatter_cache = dominance, size, scatter
+        key = dominance, size, board.shows_break_even
+        if cache is None or cache[0] != key:
+            has_steps = not board.shows_break_even
+            scatter = plot.build_scatter(
+                plot.build_points(board), dominance.frontier, current, *size, has_steps=has_steps
+            )
+            cache = self._scatter_cache = key, scatter
         format_saved = partial(formatting.format_amount_saved, board, brief=True)
-        return plot.draw_plot(cache[2], current, board.cursor, format_saved, board.sweep.knee)
+        format_x = partial(table.format_calls if board.shows_break_even else table.format_amount, full=False)
+        return plot.draw_plot(cache[1], current, board.cursor, format_saved, format_x, board.sweep.knee)
 
     def _draw_setting(self, width: int, height: int) -> list[list[Run]]:
         return list(formatting.format_setting(self.board, width))[:height]
@@ -333,7 +338,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
 
     @on(ClickableLines.Clicked, "#sweep-plot")
     def _select_clicked_setting(self, event: ClickableLines.Clicked) -> None:
-        scatter = self._scatter_cache[2] if self._scatter_cache else None
+        scatter = self._scatter_cache[1] if self._scatter_cache else None
         name = scatter.find_nearest(event.x - plot.GUTTER, event.line) if scatter else None
         if name is not None:
             self.board.move_to_setting(name)
@@ -354,6 +359,12 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
             self.draw()
         else:
             notify_briefly(self, "These settings have no prices: savings are counted in tokens")
+
+    def action_break_even(self) -> None:
+        if self.board.toggle_break_even():
+            self.draw()
+        else:
+            notify_briefly(self, "These settings have no prices, and so no break-even")
 
     def action_best(self) -> None:
         self.board.toggle_only_best()

@@ -40,6 +40,11 @@ def format_amount(number: float, full: bool = True) -> str:
     return f"{number:,.0f}" if full else format_tokens(round(number))
 
 
+def format_calls(number: float, full: bool = True) -> str:
+    """Format a number of extra calls per 1,000 removed tokens with two digits."""
+    return f"{number:.2g}"
+
+
 def _format_share(saved: float, full: bool = True) -> str:
     return f"{abs(saved):.1%}".replace("%", " %") + (" more" if saved < 0 else "")
 
@@ -56,15 +61,18 @@ def list_columns(board: SweepBoard) -> list[SweepColumn]:
     def format_saved(value: float, full: bool) -> str:
         return format_saving(value, "tokens", brief=not full)
 
+    has_prices = sweep.has_prices
     cost = SweepColumn("cost", "cost", 8 if by_money else 5, lambda each: each.extra_cost, format_cost)
+    calls = SweepColumn("extra calls", "extra calls", 3, lambda each: each.break_even_calls, format_calls)
     return [
         SweepColumn("tokens", "saved", 7 if by_money else 9, lambda each: each.saved, format_saved),
         SweepColumn("share", "", 6, lambda each: each.saved / each.without if each.without else 0, _format_share),
         SweepColumn(sweep.regret_name, "needed later", 9, lambda each: each.regret_tokens, format_amount),
-        *([cost] if sweep.has_prices else []),
+        *([cost] if has_prices else []),
         SweepColumn("firings", "firings", 4, lambda each: each.firings, format_amount),
         *([] if board.is_live else [SweepColumn("fires in", "", 4, lambda each: each.fired_in, format_amount)]),
         SweepColumn("peak", "peak", 3, lambda each: each.peak, format_amount),
+        *([calls] if has_prices else []),
         *([SweepColumn("over", "", 2, lambda each: each.overflows, format_amount)] if has_overflows else []),
     ]
 

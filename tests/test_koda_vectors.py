@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from context_tui.formats.base import scan
+from context_tui.formats.kit.entry_scanner import EntryContent
 from context_tui.formats.koda import KodaFormat
 from context_tui.policies.builtin.koda import count_result_tokens
 from context_tui.policies.planning import plan
@@ -72,7 +73,9 @@ def test_koda_microcompact(vector: dict[str, Any], tmp_path: Path) -> None:
     if expect is None:
         assert not made.has_changes
         return
-    rows_of = {block: facts.record_place[record] for block, record in results_and_records(session)}
+    content = session.content
+    assert isinstance(content, EntryContent)
+    rows_of = {block: int(content.get_entry_id(record)) for block, record in results_and_records(session)}
     assert [rows_of[block] for block in made.changes] == expect["ids"]
     assert [count_result_tokens(made.context, block) for block in made.changes] == expect["tokens"]
     assert made.report == {"cleared": len(expect["ids"]), "tokens_saved": sum(expect["tokens"])}

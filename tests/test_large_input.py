@@ -133,7 +133,7 @@ def odd_lines(folder: Path) -> Path:
 
 
 def koda_rows(folder: Path) -> Path:
-    return growth.koda_plain(400, folder)
+    return growth.koda_plain(1_000, folder)
 
 
 def elements(folder: Path) -> Path:
@@ -150,7 +150,7 @@ def test_reading_stops_when_its_time_is_over(
 ) -> None:
     scanner, clock = make_scanner(sessions_in(made(tmp_path))[0]), Clock()
     fake = SimpleNamespace(perf_counter=clock.now, monotonic=clock.now)
-    for module in ("claude_code.reader", "kit.lines", "kit.row_scanner", "kit.document_scanner"):
+    for module in ("claude_code.reader", "kit.lines", "kit.entry_scanner", "kit.document_scanner"):
         monkeypatch.setattr(f"context_tui.formats.{module}.time", fake)
     steps, before = 0, 0
     while not scanner.advance(0.003).end:

@@ -115,7 +115,7 @@ def test_rows_become_messages(tmp_path: Path) -> None:
         [{"type": "tool_result", "tool_use_id": "row-6", "content": ""}],
         [{"type": "text", "text": "Thanks."}],
     ]
-    assert list(facts.record_place) == [1, 2, 3, 4, 5, 6, 7]
+    assert list(facts.record_place) == [*range(7)]
     assert facts.requests == [Usage(100, 400, 0, 0, 9), Usage(20, 900)]
     assert [(problem.where, problem.what) for problem in facts.problems] == [
         ("row 5", "its list of tool calls cannot be read")
@@ -397,7 +397,7 @@ def test_row_by_row_is_one_pass(tmp_path_factory: pytest.TempPathFactory, drawn:
         if row.get("compacted_at") is None and (row["role"] != "assistant" or row["completed_at"])
     ]
     facts = session.facts
-    in_context = [facts.record_place[r] for m in session.context_at().order for r in facts.records_of(m)]
+    in_context = [facts.record_place[r] + 1 for m in session.context_at().order for r in facts.records_of(m)]
     assert sorted(in_context) == live
 
 

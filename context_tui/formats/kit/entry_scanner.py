@@ -21,7 +21,8 @@ from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import Spans
 from context_tui.text.sanitize import truncate_name
 
-BATCH_SIZE = 64
+BATCH_SIZE, BATCH_BYTES = 64, 1 << 20
+"""Maximum number of entries per read. After a batch of more than ``BATCH_BYTES``, entries are read one by one again."""
 MISSING_REASON = "it is listed, and not there"
 """Problem of an entry that is not found by its id."""
 
@@ -29,22 +30,25 @@ MISSING_REASON = "it is listed, and not there"
 class Entry(NamedTuple):
     """A message as the agent recorded it, and its id.
 
-    ``texts`` begin with the message's own text, and are None if they are too large to read. ``problem`` is the reason
-    why the entry cannot be a message, or "".
+    ``texts`` begin with the message's own text, and are None if they are too large to read (``unread_bytes``, if their
+    size is known). ``columns`` are further values, which are not shown. ``problem`` is the reason why the entry cannot
+    be a message, or "".
     """
 
     id: str
     texts: tuple[bytes, ...] | None
     problem: str = ""
+    columns: tuple[Any, ...] = ()
+    unread_bytes: int = 0
 
     @property
     def size(self) -> int:
         """Total size of the texts, in bytes."""
-        return sum(map(len, self.texts or ()))
+        return self.unread_bytes + sum(map(len, self.texts or ()))
 
     @property
     def checksum(self) -> int:
-        return compute_checksum((self.id, *(self.texts or ())))
+        return compute_checksum((self.id, self.unread_bytes, *(self.texts or ()), *self.columns))
 
 
 class EntrySource(Protocol):
@@ -68,7 +72,10 @@ class EntrySource(Protocol):
 
 
 class EntryShape(Protocol):
-    """Interface of a format's entry parser. It keeps state between entries, so every scan creates a new one."""
+    """Interface of a format's entry parser. It keeps state between entries, so every scan creates a new one.
+
+    A shape may also have ``entry_name``, what users call an entry if not ``message``.
+    """
 
     def parse(self, entry: Entry) -> ParsedRecord:
         """Parse an entry, or raise ValueError if it is not a message. The result must depend on nothing else."""
@@ -94,7 +101,7 @@ class EntryContent(RecordContent):
         """Return the current state of a record's entry, or raise UnreadableSession if it was deleted."""
         entry = self._read_current_entry(record)
         if entry.problem == MISSING_REASON:
-            raise UnreadableSession(f"{self.entry_pass.source.path}: message {entry.id} is gone; open it again")
+            raise UnreadableSession(f"{self._locate(entry)} was deleted since it was read; open it again")
         return entry
 
     def raw(self, record: int) -> str:
@@ -112,11 +119,18 @@ class EntryContent(RecordContent):
         try:
             return self.entry_pass.parse(entry)
         except ValueError as error:
-            location = f"{self.entry_pass.source.path}: message {entry.id}"
-            raise UnreadableSession(f"{location} has changed since it was read ({error}); open it again") from None
+            reason = f"has changed since it was read ({error})"
+            raise UnreadableSession(f"{self._locate(entry)} {reason}; open it again") from None
+
+    def _locate(self, entry: Entry) -> str:
+        return f"{self.entry_pass.source.path}: {self.entry_pass.entry_name} {entry.id}"
+
+    def get_entry_id(self, record: int) -> str:
+        """Return the id of a record's entry."""
+        return self.entry_pass.ids[self.facts.record_place[record]]
 
     def _read_current_entry(self, record: int) -> Entry:
-        return self.entry_pass.read_entries([self.entry_pass.ids[self.facts.record_place[record]]])[0]
+        return self.entry_pass.read_entries([self.get_entry_id(record)])[0]
 
 
 class _EntryPass:
@@ -126,6 +140,8 @@ class _EntryPass:
         self.source, self.shape, self.builder = source, shape, MessageBuilder()
         self._adder = RecordAdder(shape, self.builder)
         self.parse = self._adder.parse
+        self.entry_name: str = getattr(shape, "entry_name", "message")
+        self._batch = 1
         self.ids = source.list_ids()
         self.checksums: list[int] = []
         self.abandoned: list[set[int]] = []
@@ -135,10 +151,19 @@ class _EntryPass:
         entries = {entry.id: entry for entry in self.source.read_entries(ids)}
         return [entries.get(each) or Entry(each, (), MISSING_REASON) for each in ids]
 
-    def append(self, entry: Entry) -> None:
-        place, builder, location = len(self.checksums), self.builder, f"message {truncate_name(entry.id)}"
+    def read_batch(self) -> None:
+        """Read the next entries, and add them to the session."""
+        place = len(self.checksums)
+        entries = self.read_entries(self.ids[place : place + self._batch])
+        is_large = sum(entry.size for entry in entries) > BATCH_BYTES
+        self._batch = 1 if is_large else min(2 * self._batch, BATCH_SIZE)
+        for entry in entries:
+            self._append(entry)
+
+    def _append(self, entry: Entry) -> None:
+        place, builder, location = len(self.checksums), self.builder, f"{self.entry_name} {truncate_name(entry.id)}"
         self.checksums.append(entry.checksum)
-        too_large = files.format_too_large(entry.size) if entry.texts is not None else files.TOO_LARGE
+        too_large = files.format_too_large(entry.size) or (files.TOO_LARGE if entry.texts is None else "")
         if reason := entry.problem or too_large:
             builder.add_problem(place, entry.size, location, reason)
             return
@@ -204,9 +229,7 @@ class EntryScanner:
         facts = entry_pass.builder.facts
         old_count = 0 if restarted else len(facts)
         while len(entry_pass.checksums) < len(entry_pass.ids):
-            place = len(entry_pass.checksums)
-            for entry in entry_pass.read_entries(entry_pass.ids[place : place + BATCH_SIZE]):
-                entry_pass.append(entry)
+            entry_pass.read_batch()
             if deadline is not None and time.monotonic() >= deadline:
                 break
         self._is_finished = len(entry_pass.checksums) == len(entry_pass.ids)

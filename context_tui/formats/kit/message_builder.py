@@ -255,7 +255,6 @@ def problems_as_value_errors(function: Callable[P, T]) -> Callable[P, T]:
 SHAPE_RENAMES = {
     **{"part": "parse", "placed": "resolve_in_order", "take": "add_facts", "end": "finish"},
     **{"begin": "read_metadata", "tools": "parse_tools", "reply": "parse_response"},
-    **{"rows": "select_sql", "row": "parse_row", "size": "query_row_size", "text": "format_row"},
 }
 """Members of shapes that were renamed, by their old names."""
 

@@ -16,10 +16,9 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner, SessionFile
 from context_tui.formats.kit.databases import SQLITE_MAGIC, Database, decode_text, read_columns
 from context_tui.formats.kit.files import ALL_PROJECTS, find_home_folder
-from context_tui.formats.kit.row_scanner import RowScanner
 from context_tui.formats.kit.values import format_title, parse_time_ms
 from context_tui.formats.koda.in_place import clear_rows
-from context_tui.formats.koda.reader import KodaShape
+from context_tui.formats.koda.reader import make_koda_scanner
 from context_tui.formats.koda.writer import copy_rows, write_database
 from context_tui.session.session import SessionInfo
 
@@ -51,7 +50,7 @@ class KodaFormat(Format):
             return _list_sessions(database)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        scanner = RowScanner(Database(path), info, KodaShape)
+        scanner = make_koda_scanner(Database(path), info)
         if not scanner.count and info.id not in {each.id for each in self.list_sessions(path)}:
             raise UnreadableSession(f"{path}: unknown session {info.id!r}")
         return scanner

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
 from context_tui.errors import Error
 from context_tui.formats.base import SessionCheck, scan
-from context_tui.formats.kit.databases import BACKUP_SUFFIX, LockedDatabase, compute_checksum, decode_text
-from context_tui.formats.kit.row_scanner import OversizedRow, RowContent, RowCursor, RowScanner
-from context_tui.formats.koda.reader import KodaRow, KodaShape
+from context_tui.formats.kit.databases import BACKUP_SUFFIX, LockedDatabase, decode_text
+from context_tui.formats.kit.entry_scanner import EntryContent
+from context_tui.formats.koda.reader import KodaRow, KodaSource, build_entry, make_koda_scanner
 from context_tui.session.markers import RESULT_STUB
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
@@ -26,16 +27,17 @@ BATCH_ROWS = 100
 
 def clear_rows(session: Session, texts: Mapping[int, str], check: SessionCheck) -> Path:
     """Back up the database, clear the given results in it, and return the backup (see ``Format.edit_in_place``)."""
-    if not isinstance(session.content, RowContent):
+    content = session.content
+    if not isinstance(content, EntryContent) or not isinstance(source := content.entry_pass.source, KodaSource):
         raise Error("the session was not read from a database; open the database itself")
     if any(new != RESULT_STUB for new in texts.values()):
         raise Error(f"koda clears results to {RESULT_STUB!r}, and the plan to something else; choose koda-microcompact")
-    ids = {session.facts.record_place[record] for record in _find_records(session, texts)}
-    rows: RowCursor[KodaRow] = session.content.rows
-    path = Path(os.path.realpath(rows.database.path))
-    rows.database.close()  # else this program itself has it open
+    entry_pass = content.entry_pass
+    ids = {int(content.get_entry_id(record)) for record in _find_records(session, texts)}
+    path = Path(os.path.realpath(source.path))
+    source.database.close()  # else this program itself has it open
     with closing(LockedDatabase(path)) as database:
-        expected = _compute_expected_state(rows, database, ids)
+        expected = _compute_expected_checksums(KodaSource(database, source.session_id), entry_pass.checksums, ids)
         backup = _back_up(database, path)
         with database.transaction() as connection:
             old_changes = connection.total_changes
@@ -44,9 +46,9 @@ def clear_rows(session: Session, texts: Mapping[int, str], check: SessionCheck) 
                 batch = ordered[start : start + BATCH_ROWS]
                 marks = ", ".join("?" * len(batch))
                 connection.execute(f"UPDATE messages SET content = ? WHERE id IN ({marks})", (RESULT_STUB, *batch))
-            reread = scan(RowScanner(database, session.info, KodaShape))
-            content = reread.content
-            is_expected = isinstance(content, RowContent) and content.rows.state == expected
+            reread = scan(make_koda_scanner(database, session.info))
+            new = reread.content
+            is_expected = isinstance(new, EntryContent) and new.entry_pass.checksums == expected
             if not is_expected or connection.total_changes - old_changes != len(ids):  # such as by a trigger
                 raise Error(f"{path}: more would change than the cleared results; nothing was changed")
             check(reread)
@@ -63,19 +65,22 @@ def _find_records(session: Session, texts: Mapping[int, str]) -> list[int]:
     return matches
 
 
-def _compute_expected_state(rows: RowCursor[KodaRow], database: LockedDatabase, ids: set[int]) -> tuple[int, int, int]:
-    """Return the state that the rows will have after the change; raises an Error if the rows have already changed."""
-    current, new_checksum = RowCursor(database, KodaShape(database), rows.session), 0
-    for row in current.read_remaining():
-        new_row: KodaRow | OversizedRow = row
-        if row.id in ids:
-            if isinstance(row, OversizedRow) or decode_text(row.role) != "tool" or row.compacted_at is not None:
-                raise Error(f"{database.path}: row {row.id} is no result in the context; nothing was changed")
-            new_row = row._replace(content=RESULT_STUB.encode())
-        new_checksum = compute_checksum(new_row, new_checksum)
-    if current.state != rows.state:
-        raise Error(f"{database.path}: has changed since it was read; nothing was changed; run the command again")
-    return current.read, current.last, new_checksum
+def _compute_expected_checksums(source: KodaSource, old_checksums: list[int], ids: set[int]) -> list[int]:
+    """Return the checksums that the rows will have after the change, or raise an Error if they have already changed."""
+    current, expected = list[int](), list[int]()
+    all_ids = source.list_ids()
+    batches = (all_ids[start : start + BATCH_ROWS] for start in range(0, len(all_ids), BATCH_ROWS))
+    for entry in chain.from_iterable(map(source.read_entries, batches)):
+        current.append(entry.checksum)
+        if int(entry.id) in ids:
+            row = KodaRow._make(entry.columns) if entry.columns else None
+            if row is None or decode_text(row.role) != "tool" or row.compacted_at is not None:
+                raise Error(f"{source.path}: row {entry.id} is no result in the context; nothing was changed")
+            entry = build_entry(row._replace(content=RESULT_STUB.encode()))
+        expected.append(entry.checksum)
+    if current != old_checksums:
+        raise Error(f"{source.path}: has changed since it was read; nothing was changed; run the command again")
+    return expected
 
 
 def _back_up(database: LockedDatabase, path: Path) -> Path:

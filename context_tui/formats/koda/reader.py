@@ -7,12 +7,20 @@ send rows in the order of their ids, the context after it is the remaining rows,
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
+from context_tui.errors import UnreadableSession
 from context_tui.formats.kit.databases import Database, decode_text, decode_value, encode_value
-from context_tui.formats.kit.entry_scanner import replace_compactions
+from context_tui.formats.kit.entry_scanner import (
+    Entry,
+    EntryScanner,
+    RowSource,
+    format_placeholders,
+    replace_compactions,
+)
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, ParsedRecord
 from context_tui.formats.kit.values import (
     build_text,
@@ -26,6 +34,7 @@ from context_tui.formats.kit.values import (
 from context_tui.session.facts import Compaction, Facts, Usage, order_at
 from context_tui.session.jsontext import is_nested_deeper, loads
 from context_tui.session.markers import KODA_SUMMARY
+from context_tui.session.session import SessionInfo
 from context_tui.session.values import Kind, MessageFlag, Role, Spans
 
 Stamp = tuple[int, str]
@@ -107,47 +116,74 @@ def _is_hint_next(facts: Facts, summary: int) -> bool:
     return all(facts.kind[block] == Kind.TEXT for block in facts.blocks_of(hint))
 
 
+class KodaSource(RowSource):
+    """The rows of one session in ``messages``, in any version of the schema. The columns of an entry are its row."""
+
+    def list_ids(self) -> list[str]:
+        rows = self.database.query("SELECT id FROM messages WHERE session_id = ? ORDER BY id", (self.session_id,))
+        if not all(isinstance(row[0], int) for row in rows):
+            raise UnreadableSession(f"{self.path}: is damaged: the ids of its rows are no numbers")
+        return [str(row[0]) for row in rows]
+
+    def read_entries(self, ids: Sequence[str]) -> list[Entry]:
+        """Return the rows as entries. The size of a row that is too large is known without reading it."""
+        entries = super().read_entries(ids)
+        too_large = {each.id: self._measure(each.id) for each in entries if each.texts is None}
+        return [each._replace(unread_bytes=too_large.get(each.id, 0)) for each in entries]
+
+    def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
+        names = ", ".join(name if name in self.columns else f"NULL AS {name}" for name in KodaRow._fields)
+        sql = f"SELECT {names} FROM messages WHERE id IN ({format_placeholders(ids)})"
+        rows = self.database.query(sql, [*map(int, ids)], max_value_bytes=max_value_bytes)
+        return {entry.id: entry for entry in map(build_entry, map(KodaRow._make, rows))}
+
+    def _measure(self, row_id: str) -> int:
+        columns = self.columns.intersection(KodaRow._fields)
+        return sum(self.database.measure_text("messages", name, int(row_id)) for name in columns)
+
+
+def build_entry(row: KodaRow) -> Entry:
+    """Return a row as an entry, whose texts are the content and the tool calls."""
+    texts = (encode_value(value) for value in (row.content, row.tool_calls) if value is not None)
+    return Entry(str(row.id), tuple(texts), columns=row)
+
+
 class KodaShape:
-    """Parser for rows of ``messages``, in any version of the schema."""
+    """Parser for rows of ``messages``. The schema may mark complete replies (*has_completion*)."""
 
-    session_column = "session_id"
-    id_column = "id"
+    entry_name = "row"
 
-    def __init__(self, database: Database) -> None:
-        self._database, columns = database, database.list_columns("messages")
-        self._columns = columns.intersection(KodaRow._fields)
-        names = (name if name in columns else f"NULL AS {name}" for name in KodaRow._fields)
-        self.select_sql = f"SELECT {', '.join(names)} FROM messages"
-        self._has_completion = "completed_at" in columns
+    def __init__(self, *, has_completion: bool) -> None:
+        self._has_completion = has_completion
         self._archive_times: list[str | None] = []  # by message
 
-    def parse_row(self, values: tuple[Any, ...]) -> KodaRow:
-        return KodaRow(*values)
+    def parse(self, entry: Entry) -> MessageRecord:
+        return parse_message_row(KodaRow._make(entry.columns), has_completion=self._has_completion)
 
-    def parse(self, row: KodaRow) -> ParsedRecord:
-        return parse_message_row(row, has_completion=self._has_completion)
-
-    def query_row_size(self, row_id: int) -> int:
-        return sum(self._database.measure_text("messages", name, row_id) for name in self._columns)
-
-    def format_row(self, row: KodaRow) -> str:
-        return "\n".join(decode_text(value) for value in row.texts)
-
-    def add_facts(self, row: KodaRow, message: int, usage: Usage | None, builder: MessageBuilder) -> None:
+    def add_facts(self, entry: Entry, parsed: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
         """Note whether prompt tokens include cached ones, count system prompts, and note when rows were archived."""
-        if usage and usage.fresh != row.prompt_tokens:
+        assert isinstance(parsed, MessageRecord)
+        row = KodaRow._make(entry.columns)
+        if parsed.usage and parsed.usage.fresh != row.prompt_tokens:
             builder.facts.input_includes_cache = True
-        if message < 0:
-            builder.facts.system_records += 1
-        elif message == len(self._archive_times):
+        if messages:
             self._archive_times.append(None if row.compacted_at is None else decode_text(row.compacted_at))
+        elif parsed.role == Role.SYSTEM:
+            builder.facts.system_records += 1
 
-    def finish(self, builder: MessageBuilder) -> None:
+    def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
         facts = builder.facts
         replace_compactions(facts, find_compactions(facts, self._archive_times))
         for message in order_at(facts, len(facts))[1]:
             if self._archive_times[message] is not None:  # archived for a summary that was deleted
                 facts.flags[message] |= MessageFlag.NOT_SENT
+        return []
+
+
+def make_koda_scanner(database: Database, info: SessionInfo) -> EntryScanner:
+    """Return a scanner of the session *info* in a database."""
+    source = KodaSource(database, info.id)
+    return EntryScanner(source, info, partial(KodaShape, has_completion="completed_at" in source.columns))
 
 
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "tool": Role.USER}
@@ -169,15 +205,6 @@ class KodaRow(NamedTuple):
     compacted_at: Any
     completed_at: Any
     created_at: Any
-
-    @property
-    def size(self) -> int:
-        """Total size of the row's text, in bytes."""
-        return sum(len(encode_value(value)) for value in self.texts)
-
-    @property
-    def texts(self) -> list[Any]:
-        return [value for value in (self.content, self.tool_calls) if value is not None]
 
 
 def parse_message_row(row: KodaRow, *, has_completion: bool) -> MessageRecord:

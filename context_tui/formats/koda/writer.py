@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.formats.kit.databases import Database
-from context_tui.formats.kit.row_scanner import RowContent
+from context_tui.formats.kit.entry_scanner import EntryContent
 from context_tui.formats.kit.values import Block, build_text, format_arguments
 from context_tui.formats.kit.writing import convert_body_to_text, count_injected_losses
+from context_tui.formats.koda.reader import KodaSource
 from context_tui.session import markers
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_text
@@ -49,10 +50,11 @@ def format_schema(columns: Mapping[str, frozenset[str]] | None = None) -> str:
 
 def copy_rows(session: Session, path: Path) -> list[str] | None:
     """Copy the session's rows to a new database. Returns notes, or None if it has no rows (see ``Format.copy``)."""
-    if not isinstance(session.content, RowContent):
+    content = session.content
+    if not isinstance(content, EntryContent) or not isinstance(source := content.entry_pass.source, KodaSource):
         return None
-    rows = session.content.rows
-    columns = {table: rows.database.list_columns(table) for table in TABLE_COLUMNS}
+    database, max_id = source.database, int(content.entry_pass.ids[len(content.entry_pass.checksums) - 1])
+    columns = {table: database.list_columns(table) for table in TABLE_COLUMNS}
     unknown = sum(len(existing - TABLE_COLUMNS[table].keys()) for table, existing in columns.items())
     try:
         with closing(sqlite3.connect(path)) as copy, copy:
@@ -61,7 +63,7 @@ def copy_rows(session: Session, path: Path) -> list[str] | None:
                 names = [name for name in declarations if name in columns[table]]
                 id_column = "id" if table == "sessions" else "session_id"
                 if id_column in names:
-                    _copy_table(rows.database, copy, table, names, f"{id_column} = ?", rows.session, rows.last)
+                    _copy_table(database, copy, table, names, f"{id_column} = ?", source.session_id, max_id)
     except sqlite3.Error as error:
         raise OSError(str(error)) from None
     return [f"columns left out that koda is not known to have: {unknown:,}"] if unknown else []

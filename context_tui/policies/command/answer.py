@@ -280,7 +280,7 @@ def _name_insert(message: Block) -> Hashable:
 
 
 def _is_same_block(old: Block, new: Block, *, exactly: bool) -> bool:
-    """Return whether *new* stands for *old*; *exactly* where only a call's id, or the whole block, can tell."""
+    """Return whether *new* stands for *old*: calls and results by their id, other blocks by kind or *exactly*."""
     kind = old.get("type")
     if kind != new.get("type"):
         return False

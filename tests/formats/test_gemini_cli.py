@@ -247,6 +247,20 @@ def test_a_resumed_session_is_no_compression(tmp_path: Path) -> None:
     assert not session.facts.compactions and not session.facts.problems
 
 
+def test_a_session_that_is_resumed_twice_is_no_compression(tmp_path: Path) -> None:
+    """Each time, the program adds the responses to the history once more, and sends all of them."""
+    called = {"functionCall": {"id": "c1", "name": "read_file", "args": {"path": "c1"}}}
+    reply = {**gemini("2", [{"text": "Reading."}, called]), "toolCalls": [call("c1", {"output": "one"})]}
+    sent, added = answer("3", "c1", "one"), answer("2_response", "c1", "one")
+    before = [*PLAIN[:2], gemini("2", "Reading.", call("c1", {"output": "one"})), sent, gemini("4", "Done.")]
+    for times in (1, 2, 3):
+        history = [*PLAIN[:2], reply, *[added] * times, sent, gemini("4", "Done.")]
+        before += [HEADER, {"$set": {"messages": PLAIN[:1]}}, {"$set": {"messages": history}}]
+        session = ct.open_session(lines(tmp_path / "a.jsonl", *before, user("5", "Go on.")))
+        assert not session.facts.compactions and not session.facts.problems
+        assert "".join(texts(session)).count("c1=one") == times + 1
+
+
 def test_a_result_that_a_compression_leaves_to_its_response(tmp_path: Path) -> None:
     """The call stays in the history, its result comes with the next record."""
     called = {"functionCall": {"id": "c1", "name": "read_file", "args": {"path": "c1"}}}

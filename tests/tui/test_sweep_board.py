@@ -29,7 +29,7 @@ from context_tui.session.session import Session
 from context_tui.tui.comparison import Comparison
 from context_tui.tui.sweep import formatting, table
 from context_tui.tui.sweep.board import SweepBoard, SweepRowCache, build_board
-from context_tui.tui.sweep.plot import GUTTER, build_frame, build_scatter, draw_plot
+from context_tui.tui.sweep.plot import GUTTER, PlotPoint, build_frame, build_scatter, draw_plot
 from context_tui.tui.sweep.screen import merge_params
 from context_tui.tui.view import View
 from context_tui.tui.widgets.styled_text import count_cells
@@ -259,6 +259,10 @@ def test_the_signs_the_numbers_and_what_beats_a_setting() -> None:
     assert layout.find_order(4) == "as given" and "needed later" in {layout.find_order(x) for x in range(160)}
 
 
+def placed(points: dict[str, ParetoPoint]) -> dict[str, PlotPoint]:
+    return {name: PlotPoint(*point) for name, point in points.items()}
+
+
 # The plot
 
 POINTS = st.dictionaries(
@@ -274,16 +278,16 @@ def test_every_point_is_in_the_frame_and_the_best_are_on_the_upper_left(
     points: dict[str, ParetoPoint], width: int, height: int
 ) -> None:
     found = compute_dominance(points)
-    made = build_scatter(points, found.frontier, next(iter(points)), width, height)
-    for point in points.values():
+    made = build_scatter(placed(points), found.frontier, next(iter(points)), width, height)
+    for point in made.points.values():
         x, y = made.frame.compute_cell(point)
         assert 0 <= x < width and 0 <= y < height
     cursor = min(points)
-    lines = draw_plot(made, next(iter(points)), cursor, str)
+    lines = draw_plot(made, next(iter(points)), cursor, str, str)
     assert len(lines) == height + 1 and {count_cells(line) for line in lines} == {GUTTER + width}
-    column, line = made.frame.compute_cell(points[cursor])
+    column, line = made.frame.compute_cell(made.points[cursor])
     assert text_of(lines[line])[GUTTER + column] == "◆"
-    here = [made.frame.compute_cell(points[name]) for name in found.frontier]
+    here = [made.frame.compute_cell(made.points[name]) for name in found.frontier]
     assert here == sorted(here, key=lambda cell: (cell[0], -cell[1])), "from the lower left to the upper right"
 
 
@@ -291,17 +295,17 @@ def test_every_point_is_in_the_frame_and_the_best_are_on_the_upper_left(
 def test_the_nearest_point_to_its_own_cell_is_one_of_that_cell(
     points: dict[str, ParetoPoint], data: st.DataObject
 ) -> None:
-    made = build_scatter(points, compute_dominance(points).frontier, "", 60, 20)
+    made = build_scatter(placed(points), compute_dominance(points).frontier, "", 60, 20)
     name = data.draw(st.sampled_from(sorted(points)))
-    cell = made.frame.compute_cell(points[name])
+    cell = made.frame.compute_cell(made.points[name])
     found = made.find_nearest(*cell)
-    assert found is not None and made.frame.compute_cell(points[found]) == cell
+    assert found is not None and made.frame.compute_cell(made.points[found]) == cell
 
 
 def test_signs_and_steps() -> None:
     points = {"now": ParetoPoint(10, 5), "a": ParetoPoint(10, 0), "b": ParetoPoint(20, 10), "bad": ParetoPoint(0, 10)}
-    made = build_scatter(points, compute_dominance(points, "now").frontier, "now", 11, 5)
-    lines = [text_of(line)[GUTTER:] for line in draw_plot(made, "now", "bad", str)]
+    made = build_scatter(placed(points), compute_dominance(points, "now").frontier, "now", 11, 5)
+    lines = [text_of(line)[GUTTER:] for line in draw_plot(made, "now", "bad", str, str)]
     assert lines == [
         "          *",
         "          │",
@@ -313,9 +317,9 @@ def test_signs_and_steps() -> None:
 
 
 def test_a_frame_of_nothing_and_of_one_point() -> None:
-    assert build_frame([], 10, 5).compute_cell(ParetoPoint(0, 0)) == (0, 4)
-    assert build_frame([ParetoPoint(0, 0)], 10, 5).compute_cell(ParetoPoint(0, 0)) == (0, 4)
-    assert build_frame([ParetoPoint(-5, 3)], 10, 5).compute_cell(ParetoPoint(-5, 3)) == (9, 4)
+    assert build_frame([], 10, 5).compute_cell(PlotPoint(0, 0)) == (0, 4)
+    assert build_frame([PlotPoint(0, 0)], 10, 5).compute_cell(PlotPoint(0, 0)) == (0, 4)
+    assert build_frame([PlotPoint(-5, 3)], 10, 5).compute_cell(PlotPoint(-5, 3)) == (9, 4)
 
 
 # What is said

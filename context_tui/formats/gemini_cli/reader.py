@@ -6,6 +6,7 @@ are summaries from the API and are not sent again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -219,6 +220,7 @@ def _parse_history(messages: list[Any]) -> HistoryRecord:
     parsed: list[MessageRecord | OmittedMessage] = []
     notes: list[str] = []
     keys: list[str] = []
+    response_counts = Counter[str]()
     for number, message in enumerate(objects):
         key = parse_id(message.get("id")) or f"message-{number}"
         try:
@@ -230,9 +232,13 @@ def _parse_history(messages: list[Any]) -> HistoryRecord:
             first_record.has_results and {block.get("tool_use_id") for block in first_record.blocks} <= answered_ids
         ):
             continue  # a notice, or results that are also recorded with their calls
-        if keys and key == f"{keys[-1]}_response":  # the results that the record of a message held
+        response_counts[key] += key.endswith("_response")
+        if keys and key == f"{keys[-1]}_response" and response_counts[key] == 1:
+            # the results that the record of a message held
             parsed += [replace(first_record, usage=None), *other_records]
             continue
+        if response_counts[key] > 1:  # a session that is resumed again has them once more
+            key = f"{key}-{response_counts[key]}"
         parsed += [replace(first_record, key=key, usage=None), *other_records]
         keys.append(key)
     versions = {records[0].key: _summarize_message(records).version for records in _group_messages(parsed)}

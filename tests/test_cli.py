@@ -94,6 +94,18 @@ def test_inspect(run: Run, session: Path) -> None:
     assert "130,000" in out and "tomorrow" in out
 
 
+def test_inspect_lists_at_most_twenty_of_several_sessions(run: Run, session: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in range(23):
+        (folder / f"{number}.jsonl").write_bytes(session.read_bytes())
+    code, out, err = run("inspect", folder)
+    lines = err.splitlines()
+    assert code and not out and "holds 23 sessions; name one" in lines[0]
+    assert len([line for line in lines if line.endswith(".jsonl")]) == 20
+    assert lines[-1].startswith("and 3 more; `context-tui sessions")
+
+
 def test_inspect_json(run: Run, session: Path) -> None:
     code, out, err = run("inspect", session, "--json")
     report = document(out)

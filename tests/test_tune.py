@@ -127,6 +127,12 @@ def test_one_session_that_decides_is_too_little_evidence() -> None:
     assert "100% of the saving is from one session, big." in format_recommendation(found)
 
 
+def test_of_one_session_nothing_is_said_that_needs_several() -> None:
+    sentences = " ".join(format_recommendation(recommend({"one": {33_000: 10.0, 60_000: 9.0}})))
+    assert sentences.startswith("Too little evidence") and "It changes 1 session; a recommendation needs" in sentences
+    assert "resamples" not in sentences and "of the saving is from one session" not in sentences
+
+
 def test_only_parameters_that_the_agent_can_be_given_are_tuned() -> None:
     assert [each.name for each in list_configurable_parameters(AUTO, WINDOW)] == ["trigger_reserve"]
     assert list_configurable_parameters(POLICIES["koda"], WINDOW) == []

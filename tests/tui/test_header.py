@@ -274,6 +274,19 @@ async def test_what_is_known_of_a_session_stays_while_it_is_read_on() -> None:
         assert "50 % read" in said and "so far" not in said and "Full to" in said
 
 
+async def test_a_followed_session_says_what_fills_it_while_the_next_answer_is_computed() -> None:
+    app, other = Header(at=60), from_messages([])
+    async with app.run_test(size=(120, 6)):
+        end = SESSION.context_at(None)
+        app.header.show(SESSION, end, following=True)
+        assert "results" in app.header.render().plain
+        app.header.show(SESSION, SESSION.context_at(20), following=True)
+        assert "results" not in app.header.render().plain  # an earlier point is another question
+        app.header.show(SESSION, end, answer(), following=True)
+        app.header.show(other, other.context_at(None), following=True)
+        assert "results" not in app.header.render().plain
+
+
 async def test_the_inspector_counts_what_has_been_read(slow: Slow) -> None:
     running = inspector_of(INFO)
     async with running.run_test(size=(120, 40)) as pilot:

@@ -269,15 +269,16 @@ def format_recommendation(recommendation: Recommendation) -> list[str]:
     today = f"today {format_count(result.current_totals.firings, 'time')} in {result.current_totals.fired_in:,}"
     sentences.append(f"It fires {format_count(totals.firings, 'time')} in {totals.fired_in:,} of {sessions} ({today}).")
     session, share = result.largest
-    if session:
+    if session and totals.sessions > 1:
         sentences.append(f"{share:.0%} of the saving is from one session, {PurePath(session).name}.")
     worse = [gain for gain in result.gains.values() if gain < 0]
     if worse:
         most = format_cost(-min(worse), unit, with_unit=True)
         sentences.append(f"It costs more in {format_count(len(worse), 'session')}, by at most {most}.")
-    low, high = (format_saving(bound, unit, with_unit=True) for bound in result.interval)
-    wins = f"it is the best setting in {result.wins:,} of {RESAMPLES:,}"
-    sentences.append(f"In nine of ten resamples of the sessions it {low} to {high.removeprefix('saves ')}; {wins}.")
+    if totals.sessions > 1:
+        low, high = (format_saving(bound, unit, with_unit=True) for bound in result.interval)
+        wins = f"it is the best setting in {result.wins:,} of {RESAMPLES:,}"
+        sentences.append(f"In nine of ten resamples of the sessions it {low} to {high.removeprefix('saves ')}; {wins}.")
     sentences += _format_ranking(result)
     if result.verdict == "too little evidence" and len(result.gains) < MIN_SESSIONS:
         affected = format_count(len(result.gains), "session")

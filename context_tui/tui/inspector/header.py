@@ -135,8 +135,11 @@ class HeaderBar(Widget):
         """Show a session as it is at the point where *context* ends.
 
         Args:
-            fullness: why the context is full and what can go, or None if that is not computed yet.
+            fullness: why the context is full and what can go, or None if that is not computed yet. While a session is
+                followed, the last answer then stays, instead of being gone after every message that is appended.
         """
+        if fullness is None and following and self.session and self.session.info.path == session.info.path:
+            fullness = self._fullness if context.at >= self._point else None
         if session is not self.session:
             # These scan the whole session.
             self.session = session

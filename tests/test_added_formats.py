@@ -73,6 +73,7 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_an_added_format_is_listed_and_opened(lumen: dict[str, str], log: Path) -> None:
     listed = json.loads(run(lumen, "formats", "--json").stdout)
     assert listed["formats"][-1]["name"] == "lumen" and listed["broken"] == []
@@ -95,6 +96,7 @@ def test_a_folder_of_them_is_listed_too(lumen: dict[str, str], log: Path) -> Non
     assert "fix.lumen" in run(lumen, "inspect", log.parent).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["defect-compact", "manual"])
 def test_a_plan_is_made_and_carried_out(lumen: dict[str, str], log: Path, tmp_path: Path, policy: str) -> None:
     chosen = ["-P", policy, *(["-p", "clear=7:0"] if policy == "manual" else [])]
@@ -110,6 +112,7 @@ def test_a_plan_is_made_and_carried_out(lumen: dict[str, str], log: Path, tmp_pa
     assert again["window"]["estimated_tokens"] - again["by_category"]["system"] == applied["tokens"]["after"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("to", ["anthropic", "openai", "claude-code", "koda"])
 def test_it_is_exported_to_every_other_format(lumen: dict[str, str], log: Path, tmp_path: Path, to: str) -> None:
     out = tmp_path / "out.bin"
@@ -222,6 +225,7 @@ def test_one_that_fails_while_it_works_fails_in_a_line_and_alone(tmp_path: Path,
     assert "unexpectedly" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffixes", ["'.wild'", "()", "None", "('wild',)"])
 def test_suffixes_are_checked(tmp_path: Path, suffixes: str) -> None:
     environ = installed(tmp_path, f"{WILD}    suffixes = {suffixes}\n", "wild = added:Wild")

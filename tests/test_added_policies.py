@@ -66,6 +66,7 @@ def report(site: Path, *arguments: str | Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_the_example_is_listed_planned_and_applied(site: Path, tmp_path: Path) -> None:
     listed = report(site, "policies")
     assert [each["name"] for each in listed["policies"]] == [*BUILT_IN, "sliding-window"] and listed["broken"] == []

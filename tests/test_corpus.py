@@ -51,6 +51,7 @@ def lines(path: Path) -> int:
     return sum(1 for line in path.read_bytes().split(b"\n") if line.strip())
 
 
+@pytest.mark.slow
 def test_records_and_sums(path: Path) -> None:
     for session in opened(path):
         report = build_report(session, timeline=True)
@@ -69,6 +70,7 @@ def test_records_and_sums(path: Path) -> None:
 
 
 # A microcompact's preTokens is the size of the results that it looked at, not of the context.
+@pytest.mark.slow
 def test_tokens_before_compactions(path: Path) -> None:
     for session in opened(path):
         for found in build_report(session)["compactions"]:

@@ -114,6 +114,7 @@ def test_curve_is_planning_for_each_value(name: str, key: str, messages: list[di
 STEPS = {pair: values for pair, values in VALUES.items() if pair[0] not in ("manual", "chain")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, key", STEPS)
 @settings(max_examples=20)
 @given(messages=MESSAGES, others=st.sampled_from(["default", "eager"]))

@@ -127,6 +127,7 @@ CASES = [f"inspect {number}" for number in NUMBERS] + [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="from 3.12 on, sums of floats are rounded in another way")
 @pytest.mark.parametrize("case", CASES)
 def test_a_document_holds(case: str, tmp_path: Path) -> None:

@@ -70,6 +70,7 @@ def test_what_was_typed_is_repeated_only_made_safe(
     assert err.removesuffix("\n").isprintable()
 
 
+@pytest.mark.slow
 def test_a_name_hides_nothing(tmp_path: Path, session: Path) -> None:
     shown = "a·b·c·d·e·f"
     assert f"{shown}: no such file" in ran("inspect", HIDDEN, cwd=tmp_path).stderr
@@ -148,6 +149,7 @@ def test_the_longest_names_there_are(session: Path, tmp_path: Path) -> None:
 # -- what fails beside OUT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cwd", ["/" + "d" * 400, "/nul\0", "/" + "é" * 150, "relative", "/lone\udcff"])
 def test_a_recorded_folder_of_any_name(tmp_path: Path, cwd: str) -> None:
     recording = Recording()

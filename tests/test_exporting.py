@@ -245,6 +245,7 @@ def test_a_compacted_session_can_be_resumed(source: Path, tmp_path: Path, monkey
     os.replace(result.path, home / f"{session_id}.jsonl")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sample", sorted(p.name for p in SAMPLES.iterdir() if p.suffix in (".json", ".jsonl", ".db")))
 @pytest.mark.parametrize("name", list_writable_formats())
 def test_every_sample_can_be_exported(sample: str, name: str, tmp_path: Path) -> None:

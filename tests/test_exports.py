@@ -26,6 +26,7 @@ SAMPLES = sorted(
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [pytest.param(path, id=path.name) for path in SAMPLES if path.suffix == ".json"])
 def test_samples(path: Path, tmp_path: Path) -> None:
     assert defects(path, 1, tmp_path) == []

@@ -68,6 +68,7 @@ def samples() -> list[Any]:
     return [pytest.param(name, marks=() if name.startswith("coding") else pytest.mark.slow) for name in names]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", samples())
 def test_threads_that_read_for_the_first_time_do_not_get_into_each_others_way(name: str) -> None:
     listed = ct.sessions_in(path := SAMPLES / name)

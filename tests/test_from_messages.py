@@ -162,6 +162,7 @@ def test_what_an_iterator_gives_is_kept() -> None:
     assert [message["content"][0]["text"] for message in session.to_messages()] == ["0", "1", "2"]
 
 
+@pytest.mark.slow
 @given(MESSAGES)
 def test_what_is_a_session_can_be_written(tmp_path_factory: pytest.TempPathFactory, messages: Any) -> None:
     try:

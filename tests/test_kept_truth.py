@@ -124,6 +124,7 @@ def in_file(path: Path) -> list[SessionEntry]:
     return [SessionEntry(SessionInfo(str(path), form, names[path.name]), OTHER_PROJECTS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TREES)
 def test_nothing_stale_is_told(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(details, "SETTLE_SECONDS", -60.0)  # the test waits for no clock

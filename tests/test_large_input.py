@@ -295,6 +295,7 @@ def large_records() -> Recording:
     return recording
 
 
+@pytest.mark.slow
 def test_records_that_another_process_decodes_give_the_same_facts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -394,6 +395,7 @@ def steps_of(action: Callable[[], object]) -> int:
     return counted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in growth.EVERY_CALL if name != "opencode-prune"])  # it waits for more
 def test_a_firing_looks_at_what_is_new_and_not_at_the_whole_context(name: str, tmp_path: Path) -> None:
     found, firings = [], []

@@ -121,6 +121,7 @@ def test_the_next_run_begins_where_the_last_one_ended(tmp_path: Path) -> None:
     assert read_state(state) == InspectorState({"claude-code": "claude-code-micro"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [None, "defect-compact"])
 async def test_another_session_is_opened_with_what_is_chosen_by_now(tmp_path: Path, policy: str | None) -> None:
     first = file_of(tmp_path / "first.jsonl", conversation())

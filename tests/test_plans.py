@@ -336,6 +336,7 @@ def test_any_plan_of_any_history_adds_up(messages: list[dict[str, Any]], data: s
     check(after, data.draw(plans(after, None)))
 
 
+@pytest.mark.slow
 @fixtures
 @given(recording=conversations(), data=st.data())
 def test_what_any_plan_leaves_can_be_written(tmp_path: Path, recording: Recording, data: st.DataObject) -> None:

@@ -490,6 +490,7 @@ def run(*arguments: str | Path, config: Path, site: Path | None = None) -> tuple
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_a_file_is_planned_applied_and_listed(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text(TWIN.replace('"twin"', '"mine"'))

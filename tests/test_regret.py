@@ -590,6 +590,7 @@ class TestText:
         body = "one<system-reminder>\nnothing of this\n</system-reminder>two"
         assert extract_block_text(result("c", body)) == "onetwo"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("part", ["a", "/", " ", "\t", "1", "\\", ":", "-", "a/", "x-1", "a.py", "\n", "1:", "'"])
     def test_a_long_line_of_anything(self, part: str) -> None:
         many = part * (200_000 // len(part))

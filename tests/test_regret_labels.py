@@ -209,6 +209,7 @@ def test_a_search_with_another_result_after_a_change() -> None:
     assert regretted(found, {answer_of(found, 0): 5}).refetched_after_edit == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="no recordings beside the checkout")
 def test_the_development_half_of_the_labels() -> None:
     score = compute_score(list(judge_labels(read_labels("development"), CORPUS)))

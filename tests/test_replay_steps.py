@@ -84,6 +84,7 @@ def policies(most: int, *, timed: bool = True) -> st.SearchStrategy[Policy]:
     return st.lists(rules(timed), min_size=1, max_size=most).map(made)
 
 
+@pytest.mark.slow
 @fixtures
 @given(recording=conversations(compactions=False), policy=policies(1, timed=False))
 def test_rules_of_parts_equal_a_loop_that_makes_everything_anew(

@@ -143,6 +143,7 @@ def test_one_line() -> None:
 UNITS = ["\x1b", "\x1b[", "\x1b]", "\x1b]a", "\x9d", "\x9da", "\x90", "\x1bP1", "\x1b ", "\x9b1", "\r"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("prefix", ["", "\x1b]", "\x1b["])
 def test_hostile_input_ends(unit: str, prefix: str) -> None:

@@ -24,6 +24,7 @@ def link_to_device(path: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [os.mkfifo, link_to_device, make_large])
 @pytest.mark.parametrize(
     "name", ["config.toml", "state.json", "policies/mine.toml", "file.toml", "gate.toml", "prompt"]

@@ -175,6 +175,7 @@ def test_bad_usage_is_one_line(
     assert (code, out) == (2, "") and says in err
 
 
+@pytest.mark.slow
 def test_a_policy_of_a_file_in_processes(folder: Path, tmp_path: Path) -> None:
     policy = tmp_path / "own.toml"
     text = (ROOT / "context_tui" / "policies" / "presets" / "swe-agent-last-n.toml").read_text()
@@ -395,6 +396,7 @@ class Running:
 ROWS = 15 * (61 * 2 + 1)
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_what_is_done(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "rows.jsonl"
     sweep = Running(folder, out)

@@ -163,6 +163,7 @@ def test_text_that_is_not_utf8(place: str, bad: bytes, tmp_path: Path) -> None:
     assert session.message(len(session) - 1)["content"][0]["text"] == "after"
 
 
+@pytest.mark.slow
 @given(
     st.text() | st.lists(st.text()) | st.dictionaries(st.text(), st.floats(allow_nan=False) | st.text()), st.booleans()
 )

@@ -417,6 +417,7 @@ def test_compressed_replies_are_read(coding: str, compress: Callable[[bytes], by
     assert fails(compressed(b"not compressed", coding)).kind == "malformed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [200, 400])
 def test_a_small_reply_cannot_fill_the_memory(code: int) -> None:
     once = gzip.compress(b"\n" * 200_000_000, 1)

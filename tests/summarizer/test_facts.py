@@ -237,6 +237,7 @@ def growing() -> Iterator[str]:
     yield from ("never ", "must not do it. ", "a/b/c.py ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", growing())
 def test_awkward_texts_end(unit: str) -> None:
     text = unit * (60_000 // len(unit))

@@ -54,6 +54,7 @@ def test_real_text_is_left_alone() -> None:
     assert len(false) <= 5 * length / 20_000_000, false
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     [

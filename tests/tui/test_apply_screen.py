@@ -86,6 +86,7 @@ async def test_the_next_request_is_told_with_the_draft_that_is_shown_and_so_larg
     assert told.endswith(f"→ ~{measure_context(app.answers[0].context_at()).tokens:,}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (120, 36)])
 async def test_an_edited_summary_is_on_screen_at_once(size: tuple[int, int]) -> None:
     app = Shell(screen(kind="extract"))
@@ -373,6 +374,7 @@ async def test_a_plan_without_a_summary_is_carried_out_at_once() -> None:
     assert app.answers[0].origin == "defect-microcompact"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (160, 50)])
 async def test_it_fits_and_draws_nothing_a_terminal_acts_on(size: tuple[int, int]) -> None:
     app = Shell(screen(Server(GOOD + "\x1b[31m[/] \x9b \u202e")))

@@ -113,6 +113,7 @@ async def test_an_order_that_cannot_run_says_so_and_applies_nothing() -> None:
         assert screen.view.plan and screen.view.plan.has_changes and settings_of(screen) == {}
 
 
+@pytest.mark.slow
 async def test_undoing_brings_back_the_order_that_was_applied() -> None:
     running = app(policy="chain")
     async with running.run_test(size=SIZE) as pilot:

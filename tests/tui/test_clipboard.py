@@ -84,6 +84,7 @@ async def test_copied_by_the_program(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert (got, said) == ("Step 0: rotate the refresh tokens", "Copied")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("does", [None, "exit 1", "/bin/sleep 60"], ids=["none", "fails", "hangs"])
 async def test_else_by_the_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, does: str | None) -> None:
     _, said = await _copied(monkeypatch, tmp_path, does)

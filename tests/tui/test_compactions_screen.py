@@ -110,6 +110,7 @@ def test_lines_fit(width: int, height: int, at: int) -> None:
     )
 
 
+@pytest.mark.slow
 async def test_keys_go_from_one_to_the_next_and_to_the_inspector(tmp_path: Path) -> None:
     running = ContextTuiApp(compacted().open(tmp_path))
     async with running.run_test(size=(140, 44)) as pilot:
@@ -161,6 +162,7 @@ async def test_a_recording_without_one_says_so(key: str) -> None:
         assert any("holds no compaction" in str(each.message) for each in running._notifications)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (140, 40)])
 def test_picture(snap_compare: Callable[..., bool], tmp_path: Path, size: tuple[int, int]) -> None:
     """A full compaction at a lost message that was needed later: both sides, categories, message and summary."""

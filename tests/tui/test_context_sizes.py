@@ -64,6 +64,7 @@ def test_the_window_is_that_of_the_model_at_the_point() -> None:
     assert [view.with_window(64_000).window.tokens for view in views] == [64_000, 64_000]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("at", "size", "said"),
     [(10, "128k", "Now 128,000, by the model"), (None, "200k", "Now 200,000 (or 1,000,000), by the model")],

@@ -239,6 +239,7 @@ def seen(detail: Detail) -> str:
     return "".join(line.text for line in detail._lines[top : top + detail.size.height])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", ["\n", ""])
 @pytest.mark.parametrize("before", BEFORE)
 async def test_a_match_beyond_what_is_shown_is_opened_there(before: str, ends: str) -> None:

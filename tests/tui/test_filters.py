@@ -209,6 +209,7 @@ def in_sight(screen: FilterScreen, selector: str) -> bool:
     return region.height > 0 and screen.region.contains_region(region)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 36), (160, 50)])
 async def test_nothing_of_the_dialog_is_cut_off(size: tuple[int, int]) -> None:
     running = app(with_errors(session()))
@@ -328,6 +329,7 @@ async def test_folds_come_back_when_a_filter_is_taken_off() -> None:
         assert shown(screen) == ("timeline", None) and screen.query_one(Timeline).listed_count == 6
 
 
+@pytest.mark.slow
 async def test_a_search_goes_through_what_is_listed_and_says_what_is_not() -> None:
     running = app(from_messages(conversation(6)))
     async with running.run_test(size=WIDE) as pilot:
@@ -361,6 +363,7 @@ async def test_going_to_a_row_that_is_not_listed_shows_all_and_says_so() -> None
         assert told(running) == "All rows are shown again: #8 was not among those listed"
 
 
+@pytest.mark.slow
 async def test_a_copy_is_not_filtered_by_what_the_plan_would_have_done() -> None:
     running = app()
     async with running.run_test(size=WIDE) as pilot:
@@ -381,6 +384,7 @@ async def test_a_copy_is_not_filtered_by_what_the_plan_would_have_done() -> None
         assert shown(screen) == ("cleared", (6, 66))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), WIDE])
 async def test_a_part_of_the_breakdown_is_shown_where_it_can_be_seen(size: tuple[int, int]) -> None:
     running = app()

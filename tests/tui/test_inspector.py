@@ -547,6 +547,7 @@ def test_every_binding_has_an_id_a_description_and_a_tooltip() -> None:
         assert hasattr(target, f"action_{binding.action.removeprefix('app.').partition('(')[0]}"), binding
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (60, 20), (100, 30), (160, 50)], ids=str)
 async def test_it_fits(size: tuple[int, int]) -> None:
     running = app()

@@ -58,6 +58,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
     return scanner
 
 
+@pytest.mark.slow
 async def test_rows_come_before_the_end(slow: Slow) -> None:
     running = app(INFO)
     async with running.run_test(size=(120, 40)) as pilot:

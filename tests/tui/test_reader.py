@@ -585,6 +585,7 @@ async def test_ctrl_c_with_nothing_selected_says_what_it_does() -> None:
 # The inspector
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (60, 20)])
 async def test_on_a_small_terminal_what_is_read_has_all_of_it(size: tuple[int, int]) -> None:
     running = app()
@@ -685,6 +686,7 @@ def a_reply() -> Session:
     return from_messages([{"role": "user", "content": "Go on."}, {"role": "assistant", "content": blocks}])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("theme", "size"), [("dark", (160, 50)), ("light", (80, 24)), ("ansi-dark", (80, 24))], ids=str
 )

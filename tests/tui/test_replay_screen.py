@@ -87,6 +87,7 @@ async def test_keys_in_one_burst_are_all_done_although_the_replay_comes_later() 
         assert view.plan is not None and view.plan.has_changes and view.plan.trigger.fires
 
 
+@pytest.mark.slow
 async def test_the_settings_go_back_with_escape_and_stay_with_q() -> None:
     running = app()
     async with running.run_test(size=(100, 32)) as pilot:
@@ -99,6 +100,7 @@ async def test_the_settings_go_back_with_escape_and_stay_with_q() -> None:
         assert screen.comparison.selected_lane.values == {"keep_recent_turns": 1}
 
 
+@pytest.mark.slow
 async def test_another_policy_goes_back_too_and_is_found_again() -> None:
     running = app()
     async with running.run_test(size=(100, 32)) as pilot:
@@ -277,6 +279,7 @@ async def test_prices_and_regrets_come_after_the_replays() -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("session", "policy", "words"),
     [

@@ -64,6 +64,7 @@ def safe(app: ContextTuiApp) -> None:
     assert not unsafe(text.replace("\n", "")), unsafe(text.replace("\n", ""))
 
 
+@pytest.mark.slow
 async def test_every_widget_draws_hostile_text_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     running = ContextTuiApp(hostile())
     # Without the guard: what enters the widgets has to be safe already.

@@ -273,6 +273,7 @@ def test_a_chosen_preset_keeps_a_row_and_no_other_is_planned() -> None:
     assert limits["openhands-condenser"] == "at 80 messages"
 
 
+@pytest.mark.slow
 async def test_a_preset_is_chosen_in_the_palette() -> None:
     running = app()
     async with running.run_test(size=(140, 50)) as pilot:

@@ -273,6 +273,7 @@ POINTS = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(points=POINTS, width=st.integers(8, 120), height=st.integers(2, 40))
 def test_every_point_is_in_the_frame_and_the_best_are_on_the_upper_left(
     points: dict[str, ParetoPoint], width: int, height: int

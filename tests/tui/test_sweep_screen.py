@@ -303,6 +303,7 @@ async def test_money_and_only_the_best() -> None:
 # The way there and back
 
 
+@pytest.mark.slow
 async def test_from_the_replay_screen_and_back_with_a_setting() -> None:
     running = app()
     async with running.run_test(size=(120, 36)) as pilot:
@@ -429,6 +430,7 @@ async def test_session_text_is_safe_in_every_pane() -> None:
         assert "input tokens" in text and not unsafe(text.replace("\n", ""))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", [[], [{"role": "user", "content": "Hello"}]], ids=["empty", "no call"])
 async def test_a_session_without_calls_has_nothing_to_save(what: list[dict[str, Any]]) -> None:
     running = alone(ct.from_messages(what))

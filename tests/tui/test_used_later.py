@@ -233,6 +233,7 @@ async def test_keys_in_one_burst_before_anything_is_known() -> None:
         assert view.at == case.later and view.cursor.message == case.later
 
 
+@pytest.mark.slow
 async def test_enter_goes_to_the_dropped_block_as_of_the_firing() -> None:
     running = app()
     async with running.run_test(size=(80, 24)) as pilot:

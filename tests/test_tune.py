@@ -182,6 +182,15 @@ def test_the_command_recommends_and_says_how_to_set_it(capsys: pytest.CaptureFix
     assert code == 0 and f"Recommended: trigger_reserve={reserve} in place of" in out and native.split(" (")[0] in out
 
 
+def test_the_settings_fit_on_80_columns(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for number in range(3):
+        write_session(tmp_path / f"s{number}", 30, 20_000)
+    _, out, _ = tune(capsys, tmp_path, "--window", 200_000)
+    lines = out.splitlines()
+    (head,) = [number for number, line in enumerate(lines) if line.split()[:1] == ["setting"]]
+    assert "change (" in lines[head] and max(map(len, lines[head : head + 5])) < 80
+
+
 def test_without_evidence_the_command_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     write_session(tmp_path / "one", 3, 10_000)
     code, out, _ = tune(capsys, tmp_path)

@@ -246,8 +246,7 @@ def _print_settings(sweep: Sweep) -> None:
         saving = "today" if setting.name == sweep.current else saved
         return [_format_setting(setting), saving, totals.regret_tokens, totals.firings, totals.fired_in, totals.peak]
 
-    change_head = f"compared with today ({sweep.cost_unit})"
-    heads = ("setting", change_head, "tokens needed later", "firings", "fires in", "peak")
+    heads = ("setting", f"change ({sweep.cost_unit})", "needed later", "firings", "in", "peak")
     settings = [setting for setting in sweep.settings if setting.name in sweep.totals]
     settings.sort(key=lambda each: [value for value in each.param_values.values() if isinstance(value, int | float)])
     print_table("", heads, [build_row(setting) for setting in settings], MAX_SETTINGS_SHOWN)

@@ -48,7 +48,7 @@ async def test_a_turn_is_folded_to_its_head_and_opened_again() -> None:
         assert screen.location == Location(8, TURN_HEAD) and timeline(screen).listed_count == every - 11
         await settled(pilot)
         (head,) = [line for line in left(pilot) if "turn 2" in line]
-        words = ("▸ turn 2  Step 1: rota", "clears 2 of 6", "8 messages", "▇▇▇▇▇▇▇▇")
+        words = ("▸ turn 2  Step 1: rota", "clears 2 of 6", "8 msg", "▇▇▇▇▇▇▇▇")
         assert head.startswith(" - ") and all(word in head for word in words), head
         (tokens,) = re.findall(r"\d,\d{3}", head)
         assert f"turn 2: messages 8 to 15, cal. {tokens} tokens" in " ".join(
@@ -58,6 +58,17 @@ async def test_a_turn_is_folded_to_its_head_and_opened_again() -> None:
         assert screen.location == Location(8, TURN_HEAD) and timeline(screen).listed_count == every
         await settled(pilot)
         assert any(re.search(r"▾ turn 2 · 8 messages · \d+ % of the context ──", line) for line in left(pilot))
+
+
+async def test_on_few_columns_a_turn_keeps_its_text_rather_than_its_count_of_messages() -> None:
+    running = app()
+    async with running.run_test(size=(78, 24)) as pilot:
+        await settled(pilot)
+        await pilot.press("Z")
+        await settled(pilot)
+        (head,) = [line for line in left(pilot) if "turn 2" in line]
+        preview = head.partition("turn 2  ")[2].partition("  ")[0]
+        assert len(preview) >= 15 and "clears 2" in head and " msg" not in head, head
 
 
 async def test_a_folded_session_is_its_table_of_contents() -> None:

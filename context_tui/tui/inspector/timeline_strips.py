@@ -19,8 +19,8 @@ from context_tui.tui.timeline.turns import TurnSummary
 
 OPEN_GLYPH, FOLDED_GLYPH, BAR_GLYPH, RULE_GLYPH, HEAVY_RULE_GLYPH = "▾", "▸", "▇", "─", "━"
 MAX_BAR_WIDTH, KIND_WIDTH, TOKENS_WIDTH = 8, 8, 9
-MIN_PREVIEW_WIDTH = 14
-"""Cells reserved for the preview of a folded turn."""
+MIN_PREVIEW_WIDTH = 17
+"""Cells reserved for the gap and the preview of a folded turn; the count of messages is left out first."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from context_tui.session.token_factors import (
     count_blocks_before,
     estimate_content,
     find_intervals,
-    fit_factors,
+    fit_earlier_factors,
     is_other_conversation,
 )
 from context_tui.session.values import BlockFlag, Explanation, Kind, MessageFlag
@@ -116,7 +116,7 @@ def find_cleared_at(facts: Facts, at: int, until: int | None = None) -> dict[int
 def _explain_drop(facts: Facts, row: int, fall: int) -> Drop:
     before, after = facts.request_message[row - 1], facts.request_message[row]
     appended = estimate_content(facts, range(before, after), count_blocks_before(facts, after))
-    factors = _fit_factors_before(facts, row)
+    factors = fit_earlier_factors(facts, row)
     removed_tokens = float(fall + sum(appended.tokens))
     if factors is not None:
         removed_tokens = (
@@ -152,15 +152,6 @@ def _is_late_compaction(facts: Facts, row: int, fall: int) -> bool:
         return False
     sizes = [usage.context for usage in facts.requests[first - 1 : row]]
     return all(earlier - later < MIN_DROP for earlier, later in pairwise(sizes))
-
-
-def _fit_factors_before(facts: Facts, row: int) -> Factors | None:
-    """Return the factors fitted up to request *row*; in a long session, up to a slightly earlier one."""
-    step = 1 if row < 64 else 32 if row < 512 else 128
-    end = row - row % step
-    if facts.request_model[end - 1] != facts.request_model[row - 1]:
-        end = row
-    return fit_factors(facts, end)
 
 
 def _was_cached(facts: Facts, row: int, block: int) -> bool:

@@ -218,6 +218,18 @@ def fit_factors(facts: Facts, end: int) -> Factors | None:
     return factors_by_request[end]
 
 
+def fit_earlier_factors(facts: Facts, row: int) -> Factors | None:
+    """Return the factors fitted up to request *row*; in a long session, up to a slightly earlier one.
+
+    So the number of fits along a session stays small.
+    """
+    step = 1 if row < 64 else 32 if row < 512 else 128
+    end = row - row % step
+    if facts.request_model[end - 1] != facts.request_model[row - 1]:
+        end = row
+    return fit_factors(facts, end)
+
+
 def _compute_factors(facts: Facts, end: int) -> Factors | None:
     intervals = find_intervals(facts, end)
     clean = [interval for interval in intervals if not interval.content.turns and not interval.content.images]

@@ -37,7 +37,7 @@ from context_tui.session.drops import find_drops
 from context_tui.session.facts import Drop, epoch_at, order_at, prompt_row_at
 from context_tui.session.jsontext import compact_json
 from context_tui.session.session import Session
-from context_tui.session.token_factors import estimate_content, fit_factors, is_other_conversation
+from context_tui.session.token_factors import estimate_content, fit_earlier_factors, is_other_conversation
 from context_tui.session.values import Explanation, Kind, MessageFlag
 from context_tui.text.numbers import format_count
 
@@ -333,7 +333,7 @@ class _BreakSearch:
 
     def _estimate_new(self, row: int, messages: Iterable[int]) -> int:
         """Estimate the tokens of messages in the unit of recorded sizes."""
-        content, factors = estimate_content(self.facts, messages), fit_factors(self.facts, row)
+        content, factors = estimate_content(self.facts, messages), fit_earlier_factors(self.facts, row)
         if factors is None:
             return sum(content.tokens)
         return round(factors.count_tokens(content) + (factors.image or 0) * content.images)

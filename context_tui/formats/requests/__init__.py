@@ -54,6 +54,7 @@ class ClaudeCodeRequestsFormat(RequestLogFormat):
 
     name: ClassVar[str] = folder.FORMAT_NAME
     about: ClassVar[str] = "Claude Code's requests: a folder of raw bodies, or FILE#requests of newer session files"
+    checked_with: ClassVar[str] = "2.1.330"
     suffixes: ClassVar[tuple[str, ...]] = (folder.REQUEST_SUFFIX,)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
@@ -72,6 +73,7 @@ class ClaudeTapFormat(RequestLogFormat):
 
     name: ClassVar[str] = tap.FORMAT_NAME
     about: ClassVar[str] = "claude-tap's recordings of 17 clients: its database (SQLite), bundles, JSONL, exported JSON"
+    checked_with: ClassVar[str] = "0.1.146"
     suffixes: ClassVar[tuple[str, ...]] = (".sqlite3", ".jsonl", ".json")
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:

@@ -121,6 +121,7 @@ def test_it_is_exported_to_every_other_format(lumen: dict[str, str], log: Path, 
     assert applied["check"]["introduced"] == [] and out.stat().st_size
 
 
+@pytest.mark.slow
 def test_a_package_that_cannot_be_used_is_said_and_takes_nothing_down(tmp_path: Path) -> None:
     environ = installed(tmp_path, "import nowhere_to_be_found\n", "lost = added:Lost")
     sample = ROOT / "sample_sessions" / "coding-session.jsonl"

@@ -108,6 +108,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 def test_what_is_broken_is_told_in_a_line_and_nothing_else_suffers(site: Path) -> None:
     for name, (source, _) in BROKEN.items():
         installed(site, f"package-{name}", name, source, {name: f"{name}:Policy"})

@@ -222,6 +222,7 @@ def test_lone_surrogates_survive_an_export(tmp_path: Path) -> None:
 # -- every format
 
 
+@pytest.mark.slow
 @fixtures
 @given(
     made=conversations(),

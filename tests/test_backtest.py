@@ -299,6 +299,7 @@ def test_what_an_agent_does_not_insert_again_is_gone(tmp_path: Path, again: bool
     assert predicted == pytest.approx(17_000 if again else 21_000, rel=0.06), "without records, all is inserted again"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real sessions is not here")
 def test_agents_compact_where_their_own_policies_do() -> None:
     """All recorded compactions that can be tested, by thresholds that nothing was fitted to."""

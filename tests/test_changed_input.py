@@ -166,6 +166,7 @@ def test_a_pipe_a_folder_or_nothing_in_its_place(
         export(session, tmp_path / "out.json", "openai")
 
 
+@pytest.mark.slow
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"
     os.mkfifo(path)

@@ -792,6 +792,7 @@ def test_text_that_the_terminal_cannot_show(session: Path) -> None:
     assert err == b"" and b"1 message" in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("encoding", "sign", "minus"), [("utf-8", "≥", "−"), ("ascii", ">=", "-"), ("latin-1", ">=", "-")]
 )

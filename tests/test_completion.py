@@ -30,6 +30,7 @@ def complete(line: str) -> list[str]:
     return [word.strip() for word in done.stdout.split("\n") if word]
 
 
+@pytest.mark.slow
 def test_commands_options_policies_and_files_are_completed() -> None:
     assert complete("context-tui ins") == ["inspect"]
     assert set(COMMANDS) <= set(complete("context-tui "))

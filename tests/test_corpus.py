@@ -102,6 +102,7 @@ def test_what_a_recorded_microcompaction_cleared_is_inferred_without_its_record(
 
 
 # Causes are sized one by one: only together can they be seen to make the whole difference.
+@pytest.mark.slow
 def test_causes_add_up(path: Path) -> None:
     for session in opened(path):
         for at in sorted({len(session) * part // 8 for part in range(1, 9)}):

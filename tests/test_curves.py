@@ -162,6 +162,7 @@ def test_tokens_after_are_those_of_the_session_that_it_leaves(
     assert plan.tokens_before - plan.tokens_after == gone - plan.tokens_inserted
 
 
+@pytest.mark.slow
 @given(messages=MESSAGES, data=st.data())
 def test_sums_after_other_bodies_are_those_of_counting_anew(
     messages: list[dict[str, Any]], data: st.DataObject

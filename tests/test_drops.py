@@ -325,6 +325,7 @@ def test_later_records_prove_a_silent_clearing(tmp_path: Path, boundary: bool, a
     assert growing is not None and growing.session().drops == session.drops
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "params"),
     [

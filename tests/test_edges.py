@@ -247,6 +247,7 @@ def test_what_is_no_session_is_not_said_to_be_empty(tmp_path: Path, text: str) -
 # -- what may not be read
 
 
+@pytest.mark.slow
 def test_a_database_that_is_locked(tmp_path: Path, session: Path) -> None:
     path = export(ct.open_session(session), tmp_path / "koda.db", "koda").path
     with closing(sqlite3.connect(path, isolation_level=None)) as other:

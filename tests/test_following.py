@@ -195,6 +195,7 @@ def compacted_sample() -> list[object]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", [plain_recording, compacted_recording, compacted_sample])
 def test_growing_line_by_line_gives_the_same_facts(made: Callable[[], list[object]], tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
@@ -220,6 +221,7 @@ def test_inspect_follows(recording: Path) -> None:
         assert process.wait(SECONDS) == 130
 
 
+@pytest.mark.slow
 async def test_the_inspector_follows(recording: Path) -> None:
     lines = compacted().lines
     running = ContextTuiApp(choose_session(str(recording)), follow=True)

@@ -103,6 +103,7 @@ def done_with(messages: Any) -> None:
         ct.apply(session, plan, "## Goal\n- all" if plan.needs_summary else None).to_messages()
 
 
+@pytest.mark.slow
 @given(ANYTHING | JSON | st.lists(ANYTHING, max_size=3) | MESSAGES)
 @example(None)
 @example("messages")

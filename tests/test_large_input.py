@@ -45,6 +45,7 @@ fixtures = settings(suppress_health_check=[HealthCheck.function_scoped_fixture],
 # -- the context at many points
 
 
+@pytest.mark.slow
 @fixtures
 @given(recording=conversations())
 def test_sizes_before_compactions_are_those_of_their_contexts(tmp_path: Path, recording: Recording) -> None:
@@ -144,6 +145,7 @@ def long_line(folder: Path) -> Path:
     return with_long_line(folder, 30 * 8 << 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", [one_line, many_lines, odd_lines, koda_rows, elements, long_line])
 def test_reading_stops_when_its_time_is_over(
     made: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -230,6 +232,7 @@ def with_long_line(folder: Path, size: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_line_that_is_too_large_is_a_problem_and_never_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ def app_after(state: InspectorState, **asked: Any) -> ContextTuiApp:
     return running
 
 
+@pytest.mark.slow
 async def test_the_inspector_begins_as_it_was_left_and_says_so() -> None:
     running = app_after(CHOSEN)
     async with running.run_test(size=(160, 50)) as pilot:

@@ -59,6 +59,7 @@ def test_it_adds_up_for_any_plan_at_any_point(tmp_path: Path, recording: Recordi
                     assert measure_context(copy.context_at(), measure).tokens == request.tokens_after
 
 
+@pytest.mark.slow
 @fixtures
 @given(recording=conversations(compactions=False))
 def test_it_is_recorded_plus_what_came_after(tmp_path: Path, recording: Recording) -> None:
@@ -182,6 +183,7 @@ def test_it_is_near_the_request_after_each_recorded_compaction(path: Path) -> No
             assert size.tokens == pytest.approx(compaction.recorded_tokens_after, rel=0.33)
 
 
+@pytest.mark.slow
 @fixtures
 @given(recording=conversations(), data=st.data())
 def test_one_change_to_many_blocks_removes_what_as_many_changes_remove(

@@ -137,6 +137,7 @@ def test_clearing_twice_does_nothing(tmp_path: Path, recording: Recording) -> No
             assert not ct.plan(ct.apply(session, plan), name, idle_seconds=999, **params).has_changes
 
 
+@pytest.mark.slow
 @fixtures
 @given(
     recording=conversations(), first=st.sampled_from(["defect-microcompact", "koda-microcompact", "agent-sdk-prune"])

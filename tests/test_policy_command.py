@@ -95,6 +95,7 @@ def test_an_example_is_previewed_and_replayed(command: str, capsys: pytest.Captu
     assert policies[0]["firings"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", BOTH)
 @pytest.mark.parametrize("number", range(2))
 def test_messages_that_are_appended_give_the_same_replay_as_whole_contexts(
@@ -214,6 +215,7 @@ def test_a_program_that_failed_starts_again(tmp_path: Path) -> None:
     assert build_plan(session, policy, policy.Params()).has_changes  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_hanging_program_and_its_children_are_ended(tmp_path: Path) -> None:
     ids = tmp_path / "ids"
     rule = f"""
@@ -293,6 +295,7 @@ def test_a_timeout_must_be_a_number_of_seconds(capsys: pytest.CaptureFixture[str
     assert "--policy-timeout 0: give a number of seconds" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_session_at_which_a_program_fails_does_not_end_a_sweep(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

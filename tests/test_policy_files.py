@@ -518,6 +518,7 @@ def test_a_file_is_planned_applied_and_listed(tmp_path: Path) -> None:
     assert (code, err) == (2, f"context-tui: {file}: codex is built in; give it another name\n")
 
 
+@pytest.mark.slow
 def test_a_folder_beside_the_configuration_and_packages(tmp_path: Path) -> None:
     folder, site = tmp_path / "policies", tmp_path / "site"
     folder.mkdir()

@@ -70,6 +70,7 @@ def test_a_command_works(command: str, folder: Path) -> None:
         assert (folder / out[1]).stat().st_size > 1_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [line for line in commands() if "--summarizer" in line])
 def test_a_command_that_needs_a_server_says_what_is_missing(command: str, folder: Path) -> None:
     done = run(command, folder)

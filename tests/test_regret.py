@@ -542,6 +542,7 @@ class TestAlways:
                 )
                 assert not any(case.needle in extract_block_text(block) for block in left)
 
+    @pytest.mark.slow
     @given(recording=conversations(), mode=st.sampled_from(["keep", "ignore"]))
     @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     def test_any_recording_has_its_regret(
@@ -738,6 +739,7 @@ def test_the_recorded_compaction_of_a_sample_is_known() -> None:
     assert len(uses.removed_by_recording["ignore"]) < len(uses.removed_by_recording["keep"])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="no recordings beside the checkout")
 @pytest.mark.parametrize("name", ["cli__compact2_micro1", "oh-my-posh__v2.1.219_compact_b", "cli__image_compact"])
 def test_real_recordings(name: str) -> None:

@@ -86,6 +86,7 @@ def walked(
 # -- a policy that never fires
 
 
+@pytest.mark.slow
 @fixtures
 @given(recording=conversations())
 def test_what_never_fires_reproduces_the_recording(tmp_path: Path, recording: recordings.Recording) -> None:

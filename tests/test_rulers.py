@@ -194,6 +194,7 @@ def test_the_next_request_frees_what_goes_by_the_ruler(tmp_path: Path) -> None:
     assert removed[1] == removed[0] + less, "what is dropped is not cleared too"
 
 
+@pytest.mark.slow
 @given(histories())
 def test_they_always_add_up(messages: list[dict[str, object]]) -> None:
     session = ct.from_messages(messages)

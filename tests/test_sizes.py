@@ -122,6 +122,7 @@ def test_a_copy_has_the_error_of_the_session_it_was_made_of() -> None:
         assert (copy.source, copy.error, copy.size_error) == (account.source, account.error, account.size_error)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real sessions is not here")
 def test_nine_of_ten_requests_lie_in_the_predicted_range() -> None:
     within = list[bool]()

@@ -150,6 +150,7 @@ def holding(path: Path, *statements: str) -> Iterator[None]:
 READS = "SELECT count(*) FROM messages"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statements",
     [("PRAGMA journal_mode = WAL", READS), ("BEGIN", READS), ("BEGIN IMMEDIATE", "UPDATE messages SET role = role")],

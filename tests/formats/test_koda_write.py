@@ -33,6 +33,7 @@ def test_round_trip(tmp_path_factory: pytest.TempPathFactory, messages: list[dic
     assert session.to_messages() == messages
 
 
+@pytest.mark.slow
 @few
 @given(histories())
 def test_what_cannot_be_held_is_said(tmp_path_factory: pytest.TempPathFactory, messages: list[dict[str, Any]]) -> None:

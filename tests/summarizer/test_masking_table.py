@@ -19,6 +19,7 @@ from .masking_table import CONTEXTS, VALUES, build_cases, is_masked
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_nearly_all_are_masked(seed: int) -> None:
     cases = list(build_cases(seed))

@@ -200,6 +200,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_time_is_linear(piece: str) -> None:
     def seconds(size: int) -> float:

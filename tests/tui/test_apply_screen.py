@@ -159,6 +159,7 @@ async def test_cancelling_closes_the_connection_and_changes_nothing() -> None:
     assert app.answers == [None]
 
 
+@pytest.mark.slow
 async def test_a_summarizer_that_cannot_be_asked_says_so_and_the_edited_extract_stays() -> None:
     app = Shell(screen(kind="extract", environ={}))
     async with app.run_test(size=(100, 30)) as pilot:
@@ -224,6 +225,7 @@ async def test_a_reply_that_is_no_summary_is_a_failure(text: str, stop: str, sai
         assert summary(app) == text or not text
 
 
+@pytest.mark.slow
 async def test_a_draft_survives_closing_and_reopening() -> None:
     drafts = Drafts()
     first = Shell(screen(drafts=drafts))
@@ -244,6 +246,7 @@ async def test_a_draft_survives_closing_and_reopening() -> None:
         assert "edited" in str(again.screen.query_one("#apply-summary").border_title)
 
 
+@pytest.mark.slow
 async def test_a_summary_that_fails_a_check_is_asked_about() -> None:
     app = Shell(screen(Server("- the same line\n" * 5)))
     async with app.run_test() as pilot:
@@ -361,6 +364,7 @@ async def test_quitting_does_not_wait_for_a_long_head(monkeypatch: pytest.Monkey
     assert time.monotonic() - began < 10
 
 
+@pytest.mark.slow
 def test_the_client_is_imported_only_when_a_model_is_asked() -> None:
     code = "import sys, context_tui.tui.apply; raise SystemExit('httpx' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2]).returncode == 0

@@ -45,6 +45,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+@pytest.mark.slow
 async def test_all_go_by_the_order_that_was_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     opened_one = open_session(str(file_of(tmp_path / "session.jsonl", conversation()).path))
     running = app(opened_one, policy="chain", settings={"chain": {"policies": (MICRO, KODA)}}, window=WINDOW)
@@ -97,6 +98,7 @@ async def test_all_go_by_the_order_that_was_set(tmp_path: Path, capsys: pytest.C
         assert told["params"]["policies"] == [KODA, MICRO]
 
 
+@pytest.mark.slow
 async def test_an_order_that_cannot_run_says_so_and_applies_nothing() -> None:
     running = app(policy="chain")
     async with running.run_test(size=SIZE, notifications=True) as pilot:

@@ -139,6 +139,7 @@ async def test_keys_go_from_one_to_the_next_and_to_the_inspector(tmp_path: Path)
         assert inspector(running).view.cursor.message == 8
 
 
+@pytest.mark.slow
 async def test_parentheses_go_through_the_compactions(tmp_path: Path) -> None:
     running = ContextTuiApp(compacted().open(tmp_path))
     async with running.run_test(size=(140, 44)) as pilot:
@@ -151,6 +152,7 @@ async def test_parentheses_go_through_the_compactions(tmp_path: Path) -> None:
         assert points == [7, 5, 7, 5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["B", "right_parenthesis"])
 async def test_a_recording_without_one_says_so(key: str) -> None:
     running = ContextTuiApp(conversation())

@@ -22,6 +22,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+@pytest.mark.slow
 async def test_settings_are_saved_under_a_name() -> None:
     running = app()
     async with running.run_test(size=(120, 40)) as pilot:
@@ -60,6 +61,7 @@ async def test_what_cannot_be_written_is_told(path: Path) -> None:
     assert path.read_text() == "theme = "
 
 
+@pytest.mark.slow
 async def test_keys_are_those_of_the_file() -> None:
     running = app(config=Config(keys={"turn-previous": "ctrl+n", "nothing": "x"}))
     async with running.run_test(size=(120, 40), notifications=True) as pilot:

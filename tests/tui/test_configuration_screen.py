@@ -41,6 +41,7 @@ def test_what_is_told(policy: str, params: dict[str, Any], told: str) -> None:
     assert all(" = " in line for line in settings), "everything else is a comment"
 
 
+@pytest.mark.slow
 async def test_it_is_shown_copied_and_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     running = alone(policy="goose")

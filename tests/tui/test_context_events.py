@@ -170,6 +170,7 @@ def test_rows_before_a_clear_say_that_it_was_one() -> None:
     assert "compacted before" in RowMarker(compacted.context, compacted.plan).find_mark(3).reason
 
 
+@pytest.mark.slow
 async def test_the_detail_says_what_happened_there_and_to_a_result() -> None:
     made = eventful()
     row = made.drops[0].cleared_blocks[0]

@@ -86,6 +86,7 @@ def test_a_near_estimate_is_not_worth_words() -> None:
     assert format_estimate_error(replace(OFF, expected=700_000)) == "36 % above the 515,912 recorded"
 
 
+@pytest.mark.slow
 async def test_the_fit_is_told_in_the_details_and_is_computed_by_a_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -95,6 +95,7 @@ async def test_the_input_is_refused_and_another_name_can_be_given(session: Sessi
     assert Path(session.info.path).read_bytes() == LINE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("keys", "replaced"), [("k", False), ("escape", False), ("r", True)])
 async def test_a_file_is_replaced_only_when_told(session: Session, tmp_path: Path, keys: str, replaced: bool) -> None:
     out = tmp_path / "mine.jsonl"

@@ -96,6 +96,7 @@ CONDITIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: f"{view.policy} {view.applied or ''}"[:30])
 def test_counts_are_what_is_listed(view: View) -> None:
     rows, marker = looked_at(view)
@@ -232,6 +233,7 @@ async def test_nothing_of_the_dialog_is_cut_off(size: tuple[int, int]) -> None:
         assert "Bash" in text and ("↑" in str(more.content)) == hidden and "↓" not in str(more.content)
 
 
+@pytest.mark.slow
 async def test_counts_of_a_long_session_come_after_the_dialog(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("context_tui.tui.inspector.filter_screen.INITIAL_COUNT_S", 0.0)
     running = app(sample(300, 4))
@@ -248,6 +250,7 @@ async def test_counts_of_a_long_session_come_after_the_dialog(monkeypatch: pytes
         assert inspector(running).view.filter == RowFilter(category="user")
 
 
+@pytest.mark.slow
 async def test_a_choice_of_no_row_is_told_of_and_not_taken() -> None:
     running = app()
     async with running.run_test(size=WIDE) as pilot:
@@ -280,6 +283,7 @@ async def filtered(pilot: Any, screen: InspectorScreen, **conditions: Any) -> No
     await settled(pilot)
 
 
+@pytest.mark.slow
 async def test_rows_do_not_vanish_in_silence_with_another_policy() -> None:
     running = app()
     async with running.run_test(size=WIDE) as pilot:

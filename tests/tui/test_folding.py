@@ -110,6 +110,7 @@ async def test_enter_and_the_mouse_open_a_head() -> None:
         assert isinstance(screen.focused, Detail), "it is read as any row"
 
 
+@pytest.mark.slow
 async def test_whatever_lands_in_a_folded_turn_opens_it() -> None:
     running = app()
     async with running.run_test(size=WIDE) as pilot:
@@ -139,6 +140,7 @@ async def test_whatever_lands_in_a_folded_turn_opens_it() -> None:
         assert timeline(screen).find_line(here) == timeline(screen).cursor
 
 
+@pytest.mark.slow
 async def test_folds_are_part_of_the_view() -> None:
     running = app()
     async with running.run_test(size=WIDE) as pilot:
@@ -163,6 +165,7 @@ async def test_folds_are_part_of_the_view() -> None:
         assert timeline(screen).listed_count == 6
 
 
+@pytest.mark.slow
 async def test_the_map_shows_what_the_lines_in_sight_stand_for() -> None:
     running = app(session(40))
     async with running.run_test(size=WIDE) as pilot:

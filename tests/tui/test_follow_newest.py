@@ -76,6 +76,7 @@ def test_without_a_session_it_says_so(
     assert "no agent has a session of this folder to follow" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 async def test_a_session_that_starts_is_followed_and_the_old_one_is_left(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -194,6 +194,7 @@ def test_the_answer_names_its_parts_with_their_signs() -> None:
     assert lines[1].startswith("Full to") and "results" not in lines[1], "the level is known before the parts are"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("height", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 100, 160])
 @pytest.mark.parametrize("at", [None, 0, 301])

@@ -112,6 +112,7 @@ async def test_as_of_goes_to_the_selected_message_and_back() -> None:
         assert screen.view.at is None
 
 
+@pytest.mark.slow
 async def test_what_was_applied_is_told_until_a_policy_is_chosen() -> None:
     running = app()
     async with running.run_test(size=WIDE) as pilot:
@@ -144,6 +145,7 @@ async def test_what_was_applied_is_told_until_a_policy_is_chosen() -> None:
         assert screen.view.session.origin and screen.view.plan is not None, "the view that was left"
 
 
+@pytest.mark.slow
 async def test_angle_brackets_go_to_what_the_plan_changes() -> None:
     running = app()
     async with running.run_test(size=WIDE) as pilot:
@@ -164,6 +166,7 @@ async def test_angle_brackets_go_to_what_the_plan_changes() -> None:
         assert screen.location == places[-1], "by hand nothing is marked yet"
 
 
+@pytest.mark.slow
 async def test_focus_comes_back_when_the_terminal_is_large_enough_again() -> None:
     running = app()
     async with running.run_test(size=WIDE) as pilot:
@@ -207,6 +210,7 @@ async def test_turns_are_gone_through() -> None:
         assert screen.location == Location(40, TURN_HEAD)
 
 
+@pytest.mark.slow
 async def test_one_key_sorts_wherever_the_focus_is_and_another_shows_more() -> None:
     running = app(from_messages([{"role": "user", "content": "x" * (MAX_SHOWN_CHARS + 1)}]))
     async with running.run_test(size=WIDE) as pilot:
@@ -236,6 +240,7 @@ async def test_enter_goes_from_a_call_to_its_result_and_back() -> None:
         assert isinstance(screen.focused, Detail), "a message without a call is opened"
 
 
+@pytest.mark.slow
 async def test_an_applied_plan_is_undone_and_redone() -> None:
     running = app()
     async with running.run_test(size=WIDE) as pilot:
@@ -254,6 +259,7 @@ async def test_an_applied_plan_is_undone_and_redone() -> None:
         assert screen.view.session is after
 
 
+@pytest.mark.slow
 async def test_what_was_told_goes_with_the_view_that_it_was_about() -> None:
     running = app()
     async with running.run_test(size=WIDE) as pilot:
@@ -291,6 +297,7 @@ async def test_a_plan_that_changes_nothing_is_not_applied() -> None:
         assert not isinstance(running.screen, ApplyScreen) and not inspector(running).view.undo_stack
 
 
+@pytest.mark.slow
 async def test_leaving_with_a_result_asks_once() -> None:
     running = app()
     async with running.run_test(size=WIDE) as pilot:
@@ -341,6 +348,7 @@ async def test_marks_by_hand() -> None:
         assert screen.view.plan is not None and screen.view.plan.boundary == 24
 
 
+@pytest.mark.slow
 async def test_finding_counts_and_goes_through() -> None:
     running = app()
     async with running.run_test(size=WIDE) as pilot:
@@ -362,6 +370,7 @@ async def test_finding_counts_and_goes_through() -> None:
         assert not screen.query_one(SearchBar).display and screen.query_one(Timeline).has_focus
 
 
+@pytest.mark.slow
 async def test_what_is_hidden_for_want_of_room_gives_the_focus_to_the_timeline() -> None:
     running = app()
     async with running.run_test(size=WIDE) as pilot:
@@ -374,6 +383,7 @@ async def test_what_is_hidden_for_want_of_room_gives_the_focus_to_the_timeline()
         await until(pilot, lambda: screen.query_one(Timeline).has_focus)
 
 
+@pytest.mark.slow
 async def test_entering_a_text_before_it_was_found_goes_to_the_first_match() -> None:
     running = app()
     async with running.run_test(size=WIDE) as pilot:
@@ -386,6 +396,7 @@ async def test_entering_a_text_before_it_was_found_goes_to_the_first_match() -> 
         await until(pilot, lambda: any("No matches" in each.message for each in running._notifications))
 
 
+@pytest.mark.slow
 async def test_a_search_is_about_the_session_that_is_shown() -> None:
     running = app()
     async with running.run_test(size=WIDE) as pilot:
@@ -403,6 +414,7 @@ async def test_a_search_is_about_the_session_that_is_shown() -> None:
         assert screen.controller.search.locations == [Location(40), Location(47)]
 
 
+@pytest.mark.slow
 async def test_filters_are_chosen_and_taken_away() -> None:
     running = app()
     async with running.run_test(size=WIDE) as pilot:
@@ -420,6 +432,7 @@ async def test_filters_are_chosen_and_taken_away() -> None:
         assert timeline.listed_count == len(screen.controller.rows)
 
 
+@pytest.mark.slow
 async def test_the_breakdown_filters_the_timeline() -> None:
     running = app()
     async with running.run_test(size=WIDE) as pilot:
@@ -435,6 +448,7 @@ async def test_the_breakdown_filters_the_timeline() -> None:
         assert screen.query_one(ContentSwitcher).current == "detail"
 
 
+@pytest.mark.slow
 async def test_the_window_is_asked_for() -> None:
     running = app()
     async with running.run_test(size=WIDE) as pilot:
@@ -479,6 +493,7 @@ async def test_what_was_believed_is_counted_once_while_the_cursor_moves(monkeypa
     assert len(begun) == 1
 
 
+@pytest.mark.slow
 async def test_copies_are_the_logical_text(monkeypatch: pytest.MonkeyPatch) -> None:
     running = app()
     sent: list[str] = []
@@ -559,6 +574,7 @@ async def test_it_fits(size: tuple[int, int]) -> None:
         assert running.screen.query_one(Footer).region.bottom == size[1]
 
 
+@pytest.mark.slow
 async def test_too_small_a_terminal_is_told() -> None:
     running = app()
     async with running.run_test(size=(50, 15)) as pilot:
@@ -652,6 +668,7 @@ async def test_a_dialog_is_not_covered_by_what_was_said_before() -> None:
         assert not running._notifications
 
 
+@pytest.mark.slow
 async def test_what_is_said_fits_when_the_terminal_gets_smaller() -> None:
     running = app()
     async with running.run_test(size=(120, 40)) as pilot:
@@ -668,6 +685,7 @@ async def test_what_is_said_fits_when_the_terminal_gets_smaller() -> None:
         assert "enlarge" in shown and "Planned before" not in shown
 
 
+@pytest.mark.slow
 async def test_a_value_is_typed_from_anywhere_and_what_takes_none_says_so() -> None:
     running = app()
     async with running.run_test(size=(80, 24)) as pilot:
@@ -679,6 +697,7 @@ async def test_a_value_is_typed_from_anywhere_and_what_takes_none_says_so() -> N
         assert "no value to type" in "".join(each.message for each in running._notifications)
 
 
+@pytest.mark.slow
 async def test_the_policies_are_gone_through_by_the_mouse() -> None:
     running = app(policy="manual")
     async with running.run_test(size=(160, 40)) as pilot:
@@ -690,6 +709,7 @@ async def test_the_policies_are_gone_through_by_the_mouse() -> None:
         await until(pilot, lambda: inspector(running).view.policy == "defect-microcompact")
 
 
+@pytest.mark.slow
 async def test_what_was_applied_in_the_reader_is_told_at_once() -> None:
     running = app(window=20_000)
     async with running.run_test(size=(80, 24)) as pilot:
@@ -703,6 +723,7 @@ async def test_what_was_applied_in_the_reader_is_told_at_once() -> None:
         assert running.focused is inspector(running).query_one(Timeline)
 
 
+@pytest.mark.slow
 async def test_quitting_where_a_plan_is_applied_before_the_export() -> None:
     """It ends at once and without a traceback, though the export waits for what is applied."""
     running = app()

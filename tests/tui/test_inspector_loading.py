@@ -81,6 +81,7 @@ async def test_rows_come_before_the_end(slow: Slow) -> None:
         assert timeline.cursor == 2, "a cursor that was moved stays"
 
 
+@pytest.mark.slow
 async def test_what_was_imported_is_kept_from_the_garbage_collector_once(
     slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +125,7 @@ async def test_what_is_chosen_while_reading_stays(slow: Slow) -> None:
         assert view.at == 60, "as it was asked for"
 
 
+@pytest.mark.slow
 async def test_a_point_that_is_chosen_while_reading_stays(slow: Slow) -> None:
     running = app(INFO)
     async with running.run_test(size=(120, 40)) as pilot:
@@ -156,6 +158,7 @@ async def test_it_goes_to_the_end_when_nobody_moved(slow: Slow) -> None:
         assert screen.location == Location(len(slow.whole) - 1)
 
 
+@pytest.mark.slow
 async def test_escape_stops_and_shows_what_was_read(slow: Slow) -> None:
     running = app(INFO)
     async with running.run_test(size=(120, 40)) as pilot:

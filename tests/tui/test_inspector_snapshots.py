@@ -96,6 +96,7 @@ def test_a_drop(snap_compare: Snap) -> None:
     assert snap_compare(app, terminal_size=(120, 40), run_before=after(location=Location(DROP)))
 
 
+@pytest.mark.slow
 def test_a_clear(snap_compare: Snap) -> None:
     """80 x 24, as of just before /clear: its rule, and the recorded line begins anew behind the point."""
     app = ContextTuiApp(eventful())

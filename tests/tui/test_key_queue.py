@@ -178,6 +178,7 @@ async def test_a_click_is_for_what_a_key_before_it_opens(monkeypatch: pytest.Mon
         await until(pilot, lambda: app.query_one("#first", Input).value == "x")
 
 
+@pytest.mark.slow
 async def test_many_keys_are_all_taken_in_order() -> None:
     app, text = Form(), "the quick brown fox jumps over the lazy dog" * 5
     async with app.run_test() as pilot:

@@ -32,6 +32,7 @@ def picker() -> PickerScreen:
     return PickerScreen([SessionEntry(info, THIS_PROJECT, "", "claude-code")], now=10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [picker, lambda: apply_screen(kind="extract")], ids=["picker", "apply"])
 async def test_the_help_lists_the_keys_of_any_screen(build: Any) -> None:
     app = Shell[Screen[Any]](build())
@@ -54,6 +55,7 @@ def test_some_keys_mean_the_same_on_every_screen() -> None:
     assert meanings["o"] == {"sort", "order", "run"}
 
 
+@pytest.mark.slow
 async def test_sorting_by_size_goes_to_the_largest_row() -> None:
     running = inspecting.app()
     async with running.run_test(size=(120, 40)) as pilot:

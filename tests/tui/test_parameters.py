@@ -229,6 +229,7 @@ async def test_a_tool_can_be_clicked() -> None:
 FIRST, SECOND = "defect-microcompact", "defect-compact"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("keys", "orders"),
     [
@@ -275,6 +276,7 @@ async def test_arrows_of_a_chain_are_clicked() -> None:
         assert "1 defect-microcompact" in rows.render().plain.splitlines()[1], "the heading of its settings"
 
 
+@pytest.mark.slow
 async def test_no_name_is_cut_in_80_columns() -> None:
     for policy in LISTED_POLICIES:
         app = Tuner(policy)

@@ -117,6 +117,7 @@ READ_CHARACTERS = {("secrets.py", "\x9b"), ("secrets.py", "ü")}
 """Characters that the search for secrets reads and never draws."""
 
 
+@pytest.mark.slow
 def test_every_glyph_has_a_plain_one_as_wide() -> None:
     package = Path(context_tui.__file__).parent
     # Formats, the decoder of replies and what looks for uses name characters that they read, not such as are drawn.

@@ -695,6 +695,7 @@ def test_snapshot_reply(snap_compare: Any, theme: str, size: tuple[int, int]) ->
     assert snap_compare(app(a_reply(), theme=theme), terminal_size=size, run_before=reading("space", Location(1)))
 
 
+@pytest.mark.slow
 def test_snapshot_side_by_side(snap_compare: Any) -> None:
     """A cleared result before and after, in two columns; the timeline has become narrow and can still be read."""
     assert snap_compare(app(), terminal_size=(160, 50), run_before=reading("space", Location(4, 7)))

@@ -77,6 +77,7 @@ def test_the_same_numbers_as_by_the_copied_command(how: StudySettings, capsys: p
     assert plain.replay is not None and list(plain.replay.sizes) != told["context"], "it matters"
 
 
+@pytest.mark.slow
 async def test_they_are_set_as_parameters_are() -> None:
     running = alone()
     async with running.run_test(size=(120, 50)) as pilot:

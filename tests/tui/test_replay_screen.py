@@ -142,6 +142,7 @@ async def test_a_copy_is_not_replayed() -> None:
 # Keys and the mouse
 
 
+@pytest.mark.slow
 async def test_a_step_of_a_setting_moves_the_sawtooth_from_anywhere() -> None:
     running = alone()
     async with running.run_test(size=(100, 32)) as pilot:
@@ -161,6 +162,7 @@ async def test_a_step_of_a_setting_moves_the_sawtooth_from_anywhere() -> None:
         assert screen.comparison.selected_lane.values["microcompact_ratio"] == 0.3 and screen.comparison.call == 0
 
 
+@pytest.mark.slow
 async def test_many_steps_at_once_end_with_the_replay_of_the_last() -> None:
     running = alone()
     async with running.run_test(size=(100, 32)) as pilot:
@@ -308,6 +310,7 @@ async def test_session_text_is_safe_and_sizes_without_usage_are_estimated() -> N
         assert not unsafe(text.replace("\n", ""))
 
 
+@pytest.mark.slow
 async def test_every_size_has_its_panes_and_keys() -> None:
     running = alone()
     async with running.run_test(size=(100, 32)) as pilot:
@@ -399,6 +402,7 @@ def test_snapshot_80(snap_compare: Snap) -> None:
     assert snap_compare(alone(), terminal_size=(80, 24), run_before=steps("right_square_bracket"))
 
 
+@pytest.mark.slow
 def test_snapshot_160(snap_compare: Snap) -> None:
     """160 x 50: three sawtooths on one scale, the selected one the largest; firing, table, settings."""
     run = steps("up", "right_square_bracket", others=("defect-compact", "koda-microcompact"))

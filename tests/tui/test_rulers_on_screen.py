@@ -162,6 +162,7 @@ def drawn(widget: Any) -> str:
     return "\n".join(widget.render_line(y).text for y in range(widget.size.height))
 
 
+@pytest.mark.slow
 async def test_r_takes_the_next_ruler(tmp_path: Path) -> None:
     pytest.importorskip("quicktok")
     running = app(recording(tmp_path))
@@ -241,6 +242,7 @@ async def test_without_the_extra_r_says_how_to_get_it(monkeypatch: pytest.Monkey
         assert inspector(running).view.measure is TokenMeasure.OWN
 
 
+@pytest.mark.slow
 async def test_the_calibration_is_a_view(tmp_path: Path) -> None:
     running = app(recording(tmp_path))
     async with running.run_test(size=(100, 40)) as pilot:

@@ -107,6 +107,7 @@ async def test_every_screen_draws_hostile_text_as_text(action: str, monkeypatch:
         safe(running)
 
 
+@pytest.mark.slow
 async def test_the_palette_draws_hostile_text_as_text() -> None:
     running = ContextTuiApp(hostile())
     async with running.run_test(size=(140, 44)) as pilot:

@@ -198,6 +198,7 @@ def test_every_key_has_a_name_and_an_explanation(screen: type) -> None:
         assert binding.tooltip
 
 
+@pytest.mark.slow
 async def test_long_text_is_wrapped_only_as_far_as_needed() -> None:
     taken: list[int] = []
 
@@ -252,6 +253,7 @@ def test_what_is_wrapped_stays_below_the_indent() -> None:
     )
 
 
+@pytest.mark.slow
 async def test_the_footer_has_the_keys_that_fit_and_none_by_half() -> None:
     running = inspecting.app()
     async with running.run_test(size=(60, 20)) as pilot:

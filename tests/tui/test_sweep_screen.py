@@ -326,6 +326,7 @@ async def test_from_the_replay_screen_and_back_with_a_setting() -> None:
         assert inspector(running).view.get_settings("defect-microcompact") == {"keep_recent_turns": 1}
 
 
+@pytest.mark.slow
 async def test_from_the_inspector_and_back_with_another_policy() -> None:
     running = app()
     async with running.run_test(size=(120, 36)) as pilot:
@@ -394,6 +395,7 @@ def swept(tmp_path: Path) -> SweepToOpen:
     return SweepToOpen(Sweep(settings, rows, current=settings[0].name), infos, "context-tui sweep X")
 
 
+@pytest.mark.slow
 async def test_from_a_setting_to_its_sessions_into_one_and_back(swept: SweepToOpen) -> None:
     running = ContextTuiApp([], window=6_000, sweep=swept)
     async with running.run_test(size=(120, 36)) as pilot:
@@ -488,6 +490,7 @@ def test_snapshot_80(snap_compare: Snap) -> None:
     assert snap_compare(coding(), terminal_size=(80, 24), run_before=steps("asterisk"))
 
 
+@pytest.mark.slow
 def test_snapshot_160(snap_compare: Snap) -> None:
     """160 x 50: table and plot side by side, the cursor beaten by another, and how its agent is told."""
     assert snap_compare(coding(), terminal_size=(160, 50), run_before=steps("down", "down", "down"))

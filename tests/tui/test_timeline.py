@@ -191,6 +191,7 @@ async def test_the_map_goes_where_it_is_clicked() -> None:
         await pilot.mouse_up("#minimap", offset=(0, 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folds", [NO_FOLDS, ALL_FOLDED], ids=["open", "folded"])
 async def test_lines_are_as_wide_as_there_is_room(folds: TurnFolds) -> None:
     view = View(session(12), policy="chain")

@@ -220,6 +220,7 @@ async def test_each_case_is_shown_at_its_evidence_on_both_sides() -> None:
         assert isinstance(running.screen, ReplayScreen)
 
 
+@pytest.mark.slow
 async def test_keys_in_one_burst_before_anything_is_known() -> None:
     running = app()
     async with running.run_test(size=(150, 40)) as pilot:
@@ -251,6 +252,7 @@ async def test_enter_goes_to_the_dropped_block_as_of_the_firing() -> None:
         assert view.plan is not None and side.row in view.plan.changes, "the plan there clears it"
 
 
+@pytest.mark.slow
 async def test_from_a_firing_its_cases_from_the_list_all() -> None:
     running = shell(microcompact_ratio=0.3)
     async with running.run_test(size=(120, 40)) as pilot:
@@ -301,6 +303,7 @@ async def test_where_nothing_was_used_later_it_says_so() -> None:
         assert "drops nothing" in drawn(running) and not screen.query_one("#regrets-sides").display
 
 
+@pytest.mark.slow
 async def test_every_size_has_its_parts_and_the_mouse_selects_a_case() -> None:
     running = shell()
     async with running.run_test(size=(100, 32)) as pilot:
@@ -333,11 +336,13 @@ def steps(*keys: str) -> Callable[[Pilot[Any]], Awaitable[None]]:
     return run
 
 
+@pytest.mark.slow
 def test_snapshot_side_by_side(snap_compare: Snap) -> None:
     """160 x 44: the edit; the old text on both sides, highlighted."""
     assert snap_compare(app(), terminal_size=(160, 44), run_before=steps("n"))
 
 
+@pytest.mark.slow
 def test_snapshot_80(snap_compare: Snap) -> None:
     """80 x 24: the file that is read again, the later call alone in sight."""
     assert snap_compare(app(), terminal_size=(80, 24), run_before=steps("right"))

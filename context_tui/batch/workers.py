@@ -271,7 +271,7 @@ def _init_worker(work: SweepWork, stop: Any) -> None:
 
 def _run_in_worker(task: SweepTask) -> TaskResult:
     def checkpoint() -> None:
-        if _worker_state["stop"].is_set():
+        if _worker_state["stop"].value:
             raise SweepStopped
 
     return run_task(task, _worker_state["settings"], _worker_state["how"], checkpoint)
@@ -312,7 +312,7 @@ def _run_in_pool(
     tasks: Sequence[SweepTask], work: SweepWork, jobs: int
 ) -> Generator[TaskResult, None, list[SweepTask]]:
     context = multiprocessing.get_context("spawn")
-    stop = context.Event()
+    stop = context.RawValue("b", False)  # without a lock, which a process that dies could hold for ever
     remaining = {id(task): task for task in tasks}
     pool = ProcessPoolExecutor(jobs, context, _init_worker, (work, stop))
     try:
@@ -323,7 +323,7 @@ def _run_in_pool(
     except BrokenProcessPool:
         pass
     finally:
-        stop.set()
+        stop.value = True
         pool.shutdown(wait=True, cancel_futures=True)
     return list(remaining.values())
 

@@ -269,7 +269,7 @@ def stop(*_):
     print("stopped", flush=True)
     time.sleep(600)
 if sys.argv[1] == "before":
-    in_place.range = stop
+    LockedDatabase.transaction = stop
 elif sys.argv[1] == "within":
     in_place.scan = stop
 elif sys.argv[1] == "backup":

@@ -74,6 +74,14 @@ def test_a_microcompacted_session_has_stubs_and_nothing_of_other_tables(tmp_path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["koda.db", "out.db"]
 
 
+def test_a_session_without_messages_is_copied(tmp_path: Path) -> None:
+    session = open_session(f"{make(tmp_path / 'koda.db', [])}#s")
+    export(session, tmp_path / "out.db", "koda")
+    assert rows_in(tmp_path / "out.db") == []
+    with closing(sqlite3.connect(tmp_path / "out.db")) as database:
+        assert database.execute("SELECT id FROM sessions").fetchall() == [("s",)]
+
+
 def test_a_summary_is_a_system_row(tmp_path: Path) -> None:
     long = [{"role": role, "content": f"{role} {'x' * 9_000}"} for _ in range(6) for role in ("user", "assistant")]
     session = from_messages(long)

@@ -53,7 +53,8 @@ def copy_rows(session: Session, path: Path) -> list[str] | None:
     content = session.content
     if not isinstance(content, EntryContent) or not isinstance(source := content.entry_pass.source, KodaSource):
         return None
-    database, max_id = source.database, int(content.entry_pass.ids[len(content.entry_pass.checksums) - 1])
+    database, read_ids = source.database, content.entry_pass.ids[: len(content.entry_pass.checksums)]
+    max_id = int(read_ids[-1]) if read_ids else -1
     columns = {table: database.list_columns(table) for table in TABLE_COLUMNS}
     unknown = sum(len(existing - TABLE_COLUMNS[table].keys()) for table, existing in columns.items())
     try:

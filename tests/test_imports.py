@@ -15,7 +15,7 @@ import pytest
 import context_tui
 
 HEAVY = frozenset({"textual", "rich", "httpx", "pydantic", "msgspec", "platformdirs"})
-PURE = ("session", "tokens", "compaction", "policies", "replay", "sweep")
+PURE = ("session", "tokens", "compaction", "policies", "lab")
 
 
 def loaded_by(code: str) -> set[str]:
@@ -46,7 +46,7 @@ def test_importing_the_package_is_light() -> None:
     assert loaded_by("import context_tui; context_tui.__version__") & HEAVY == set()
 
 
-@pytest.mark.parametrize("layer", [layer for layer in PURE if Path(context_tui.__file__).with_name(layer).is_dir()])
+@pytest.mark.parametrize("layer", PURE)
 def test_the_model_needs_no_screen_and_no_network(layer: str) -> None:
     code = "".join(f"import {name}\n" for name in submodules(layer))
     assert loaded_by(code) & {"textual", "rich", "httpx"} == set()
@@ -72,3 +72,9 @@ def test_what_is_on_screen_is_known_without_the_application() -> None:
 def test_the_picker_needs_no_policies_and_no_inspector() -> None:
     code = "import context_tui.cli.browse, context_tui.tui.app, context_tui.tui.picker.screen"
     assert "pydantic" not in loaded_by(code)
+
+
+@pytest.mark.parametrize("command", ["inspect", "plan", "replay", "sweep", "cache", "aftermath"])
+def test_commands_load_numpy_late(command: str) -> None:
+    """It takes as long to load as the rest of a command."""
+    assert "numpy" not in loaded_by(f"import context_tui.cli.{command}")

@@ -46,7 +46,6 @@ from context_tui.lab.sweep.gate import (
     find_worse_sessions,
     parse_gate,
 )
-from context_tui.lab.sweep.recommendation import format_ranked, rank_settings
 from context_tui.lab.sweep.results import Sweep, Totals, UnreadSession, build_sweep_report
 from context_tui.lab.sweep.rows import SavingUnit, SweepRow
 from context_tui.lab.sweep.session_sweep import SweepOptions
@@ -59,6 +58,8 @@ from context_tui.text.sanitize import sanitize_line
 if TYPE_CHECKING:
     from distributed import Client
 
+    from context_tui.lab.aftermath.report import ExtraCalls
+    from context_tui.lab.sweep.recommendation import RankedAt
     from context_tui.policies.command.policy import PolicyCommand
 
 MAX_ROWS_SHOWN = 30
@@ -110,8 +111,7 @@ def run(arguments: Sequence[str]) -> int:
         code = _open_screen(sweep, sources, options, arguments)
         return code or (_check_gate(gate, sweep) if gate else ExitCode.DONE)
     is_ranked = options.by == "money" and sweep.has_prices
-    extra_calls = measure_extra_calls(sources) if is_ranked else None
-    ranking = rank_settings(sweep, extra_calls.rates if extra_calls else ()) if is_ranked else ()
+    extra_calls, ranking = _rank_by_cost(sweep, sources) if is_ranked else (None, ())
     if options.json:
         calls_report = vars(extra_calls) if extra_calls else None
         ranking_report = {"extra_calls": calls_report, "ranking": [each._asdict() for each in ranking]}
@@ -119,16 +119,28 @@ def run(arguments: Sequence[str]) -> int:
         write_json(build_sweep_report(sweep) | {"cache": sweep_options.reuse} | ranking_report | gate_report)
     else:
         print_report(sweep)
-        if extra_calls is not None:
-            print_line(f"extra calls after recorded compactions: {extra_calls.sentence}")
-        if ranking:
-            print_line("settings by cost, compared with the current one:")
-        for each in ranking:
-            print_line(f"  {format_ranked(each, format_setting(sweep, each.setting), sweep.cost_unit)}")
+        _print_ranking(sweep, extra_calls, ranking)
         if not sweep_options.quick:
             automatic = "; with automatic caching, up to the first change" if sweep_options.reuse != "anywhere" else ""
             print_line(f"{format_cache_reuse(sweep_options.reuse)}{automatic}")
     return _check_gate(gate, sweep) if gate else ExitCode.DONE
+
+
+def _rank_by_cost(sweep: Sweep, sources: Sequence[SweepSource]) -> tuple[ExtraCalls | None, Sequence[RankedAt]]:
+    """Return the extra calls after recorded compactions, if known, and the best settings without them and with them."""
+    from context_tui.lab.sweep.recommendation import rank_settings  # loads numpy, which most commands do not need
+
+    extra_calls = measure_extra_calls(sources)
+    return extra_calls, rank_settings(sweep, extra_calls.rates if extra_calls else ())
+
+
+def _print_ranking(sweep: Sweep, extra_calls: ExtraCalls | None, ranking: Sequence[RankedAt]) -> None:
+    if extra_calls is not None:
+        print_line(f"extra calls after recorded compactions: {extra_calls.sentence}")
+    if ranking:
+        print_line("settings by cost, compared with the current one:")
+    for each in ranking:
+        print_line(f"  {each.format(format_setting(sweep, each.setting), sweep.cost_unit)}")
 
 
 def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:

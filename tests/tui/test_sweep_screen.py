@@ -235,7 +235,7 @@ async def test_the_mouse_points_at_settings_in_both_and_sorts() -> None:
         assert board.cursor_index == 2
         best = board.sweep.dominance.frontier[-1]
         assert found._scatter_cache is not None
-        scatter = found._scatter_cache[1]
+        scatter = found._scatter_cache[2]
         x, y = scatter.frame.compute_cell(scatter.points[best])
         await pilot.click("#sweep-plot", offset=(plot.gutter.left + GUTTER + x, plot.gutter.top + y))
         await pilot.pause()

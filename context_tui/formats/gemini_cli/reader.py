@@ -232,13 +232,13 @@ def _parse_history(messages: list[Any]) -> HistoryRecord:
             first_record.has_results and {block.get("tool_use_id") for block in first_record.blocks} <= answered_ids
         ):
             continue  # a notice, or results that are also recorded with their calls
-        response_counts[key] += key.endswith("_response")
-        if keys and key == f"{keys[-1]}_response" and response_counts[key] == 1:
-            # the results that the record of a message held
+        if key.endswith("_response"):
+            response_counts[key] += 1
+            if (count := response_counts[key]) > 1:  # a session that is resumed again has them once more
+                key = f"{key}-{count}"
+        if keys and key == f"{keys[-1]}_response":  # the results that the record of a message held
             parsed += [replace(first_record, usage=None), *other_records]
             continue
-        if response_counts[key] > 1:  # a session that is resumed again has them once more
-            key = f"{key}-{response_counts[key]}"
         parsed += [replace(first_record, key=key, usage=None), *other_records]
         keys.append(key)
     versions = {records[0].key: _summarize_message(records).version for records in _group_messages(parsed)}

@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 import numpy
 
 from context_tui.lab.sweep.results import Sweep, Totals
+from context_tui.lab.sweep.rows import SettingCost
 from context_tui.lab.sweep.settings import SweepSetting
 from context_tui.policies.agent_settings import build_agent_settings
 from context_tui.policies.base import Policy
@@ -49,6 +50,15 @@ class RankedAt(NamedTuple):
     setting: str
     saved: float
     wins: int
+
+    def format(self, name: str, unit: str) -> str:
+        """Format it as a sentence, with *name* for the setting."""
+        calls = f"With {self.extra_calls:+.3f} extra calls per 1,000 removed tokens"
+        saving = f" and {format_saving(self.saved, unit, with_unit=True)}" if self.saved else ""
+        return (
+            f"{calls if self.extra_calls else 'Without extra calls'}, {name} is the best one{saving}; "
+            f"it is the best in {self.wins:,} of {RESAMPLES:,} resamples."
+        )
 
 
 @dataclass(frozen=True)
@@ -190,16 +200,15 @@ class _SavingsTable(NamedTuple):
 def _tabulate_savings(sweep: Sweep) -> _SavingsTable | None:
     """Tabulate the savings in the sessions with prices for all settings, or return None if there are none."""
     names = [setting.name for setting in sweep.settings if setting.name in sweep.totals]
-    costs = {
-        session: [by_name[name].cost for name in names]
-        for session, rows in sorted(sweep.rows_by_session.items())
-        if all(row.cost is not None and row.cost.unit == sweep.cost_unit for row in rows)
-        and (by_name := {row.setting: row for row in rows})
-    }
+    costs = dict[str, dict[str, SettingCost]]()
+    for session, rows in sorted(sweep.rows_by_session.items()):
+        priced = {row.setting: row.cost for row in rows if row.cost and row.cost.unit == sweep.cost_unit}
+        if len(priced) == len(rows):
+            costs[session] = priced
     if not costs:
         return None
-    totals = numpy.array([[cost.total if cost else 0.0 for cost in row] for row in costs.values()])
-    calls = numpy.array([[cost.extra_calls if cost else 0.0 for cost in row] for row in costs.values()])
+    totals = numpy.array([[priced[name].total for name in names] for priced in costs.values()])
+    calls = numpy.array([[priced[name].extra_calls for name in names] for priced in costs.values()])
     current, count = names.index(sweep.current), len(costs)
     is_allowed = [sweep.totals[name].overflows <= sweep.totals[sweep.current].overflows for name in names]
     draws = numpy.random.default_rng(SEED).multinomial(count, [1 / count] * count, RESAMPLES)
@@ -286,22 +295,12 @@ def format_recommendation(recommendation: Recommendation) -> list[str]:
     return sentences
 
 
-def format_ranked(ranked: RankedAt, name: str, unit: str) -> str:
-    """Format the best setting for a number of extra calls as a sentence, with *name* for the setting."""
-    calls = f"With {ranked.extra_calls:+.3f} extra calls per 1,000 removed tokens"
-    saving = f" and {format_saving(ranked.saved, unit, with_unit=True)}" if ranked.saved else ""
-    return (
-        f"{calls if ranked.extra_calls else 'Without extra calls'}, {name} is the best one{saving}; "
-        f"it is the best in {ranked.wins:,} of {RESAMPLES:,} resamples."
-    )
-
-
 def _format_ranking(result: Recommendation) -> list[str]:
     """Say which setting is the best if the agent needs extra calls after content was removed."""
     sentences = []
     for each in result.ranking[1:]:
         name = "the same setting" if each.setting == result.setting.name else each.setting
-        sentences.append(format_ranked(each, name, result.unit))
+        sentences.append(each.format(name, result.unit))
     if not sentences and result.totals.cost and (calls := result.totals.cost.break_even_calls) is not None:
         sentences.append(f"It pays unless the agent needs more than {calls:.2f} extra calls per 1,000 removed tokens.")
     return sentences

@@ -97,8 +97,7 @@ def build_scatter(
     """Place the points in a plot of *width* by *height* cells, which does not include the scales."""
     frame = build_frame([*points.values()], width, height)
     cells: dict[tuple[int, int], str] = {}
-    frontier = [name for name in frontier if name in points]
-    for name in (*((current,) if current in points else ()), *frontier, *points):
+    for name in (*(name for name in (current, *frontier) if name in points), *points):
         cells.setdefault(frame.compute_cell(points[name]), name)
     return Scatter(points, frontier, frame, cells, has_steps)
 

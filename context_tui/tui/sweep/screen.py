@@ -103,7 +103,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         self._replay_lock = Lock()  # replays of one recording add their summaries to the same facts
         self._first_row = 0
         self._table_layout_cache: tuple[Sweep, int, table.TableLayout] | None = None
-        self._scatter_cache: tuple[object, plot.Scatter] | None = None
+        self._scatter_cache: tuple[object, tuple[int, int, bool], plot.Scatter] | None = None
 
     # Drawing
 
@@ -146,16 +146,15 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         dominance, current, cache = board.sweep.dominance, board.sweep.current, self._scatter_cache
         if not dominance.points or size[0] < 8 or size[1] < 2:
             return []
-        key = dominance, size, board.shows_break_even
-        if cache is None or cache[0] != key:
-            has_steps = not board.shows_break_even
+        form = *size, board.shows_break_even
+        if cache is None or cache[0] is not dominance or cache[1] != form:
             scatter = plot.build_scatter(
-                plot.build_points(board), dominance.frontier, current, *size, has_steps=has_steps
+                plot.build_points(board), dominance.frontier, current, *size, has_steps=not board.shows_break_even
             )
-            cache = self._scatter_cache = key, scatter
+            cache = self._scatter_cache = dominance, form, scatter
         format_saved = partial(formatting.format_amount_saved, board, brief=True)
         format_x = partial(table.format_calls if board.shows_break_even else table.format_amount, full=False)
-        return plot.draw_plot(cache[1], current, board.cursor, format_saved, format_x, board.sweep.knee)
+        return plot.draw_plot(cache[2], current, board.cursor, format_saved, format_x, board.sweep.knee)
 
     def _draw_setting(self, width: int, height: int) -> list[list[Run]]:
         return list(formatting.format_setting(self.board, width))[:height]
@@ -338,7 +337,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
 
     @on(ClickableLines.Clicked, "#sweep-plot")
     def _select_clicked_setting(self, event: ClickableLines.Clicked) -> None:
-        scatter = self._scatter_cache[1] if self._scatter_cache else None
+        scatter = self._scatter_cache[2] if self._scatter_cache else None
         name = scatter.find_nearest(event.x - plot.GUTTER, event.line) if scatter else None
         if name is not None:
             self.board.move_to_setting(name)

@@ -19,7 +19,6 @@ from textual import events, on, work
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.filter import LineFilter, Monochrome, NoColor
-from textual.message import Message
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.theme import Theme
@@ -89,9 +88,6 @@ class SweepToOpen(NamedTuple):
 
 class ContextTuiApp(App[None]):
     """The terminal application; it opens on a session, on a picker of sessions, or on a sweep over sessions."""
-
-    class Imported(Message):
-        """Posted when all modules that the first screen needs are imported."""
 
     TITLE = "context-tui"
     CSS_PATH = "app.tcss"
@@ -166,9 +162,8 @@ class ContextTuiApp(App[None]):
     def _import_inspector(self) -> None:
         with suppress(Exception):  # the import on the main thread raises it again
             import context_tui.tui.inspector.screen  # noqa: F401
-        self.post_message(self.Imported())
+        self.call_later(self._handle_imported)
 
-    @on(Imported)
     def _handle_imported(self) -> None:
         self._freeze_imported()
         if not self._has_begun:

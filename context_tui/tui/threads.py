@@ -125,12 +125,16 @@ def start_work(
     node: DOMNode,
     group: str,
     description: str,
-    work: Callable[[ThreadJob], None],
+    work: Callable[[ThreadJob], Result],
+    show: Callable[[Result], object] = lambda result: None,
     pause: Callable[[], object] = lambda: None,
 ) -> None:
-    """Start *work* in a thread as a worker of *node*, cancelling that node's earlier work in the same group."""
+    """Start *work* in a thread as a worker of *node*, and later call *show* with its result.
+
+    The node's earlier work in the same group is cancelled, and its result is not shown.
+    """
 
     async def run() -> None:
-        await run_in_thread(work, pause)
+        node.call_later(show, await run_in_thread(work, pause))
 
     _: Worker[None] = node.run_worker(run, group=group, description=description, exclusive=True, exit_on_error=False)

@@ -85,13 +85,11 @@ class CalibrationScreen(WorkErrorHandler, TextScreen[None]):
         self.session, self.token_table = session, token_table
 
     def on_mount(self) -> None:
-        if self.token_table is not None:
-            return
+        if self.token_table is None:
+            start_work(self, "calibration", "calibrate the session", self._calibrate, self._show)
 
-        def work(job: ThreadJob) -> None:
-            self.call_later(self._show, build_calibrated_table(self.session.facts, job.checkpoint))
-
-        start_work(self, "calibration", "calibrate the session", work)
+    def _calibrate(self, job: ThreadJob) -> TokenTable:
+        return build_calibrated_table(self.session.facts, job.checkpoint)
 
     def show_work_error(self, message: str, group: str) -> None:
         """Show *message* in place of the calibrations that could not be computed."""

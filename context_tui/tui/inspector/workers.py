@@ -31,7 +31,7 @@ from context_tui.tui.analysis import (
 from context_tui.tui.loading import PostReport, SessionLoader
 from context_tui.tui.rendering.formatting import MessageReader
 from context_tui.tui.search import SearchReport, search_session
-from context_tui.tui.threads import WORK_SLICE_S, ThreadJob, start_work
+from context_tui.tui.threads import WORK_SLICE_S, Result, ThreadJob, start_work
 from context_tui.tui.timeline.rows import TimelineRows
 from context_tui.tui.view import View
 
@@ -60,7 +60,14 @@ class InspectorWorkers:
         self._context_sizes_key: object = None  # session, point and token measure of the last request
         self.last_input_at = 0.0
 
-    def _start(self, group: str, description: str, work: Callable[[ThreadJob], None], pause_s: float = 0.0) -> None:
+    def _start(
+        self,
+        group: str,
+        description: str,
+        work: Callable[[ThreadJob], Result],
+        show: Callable[[Result], object] = lambda result: None,
+        pause_s: float = 0.0,
+    ) -> None:
         """Start work that pauses for at most *pause_s* seconds after each slice while keys are pressed."""
 
         def pause() -> None:
@@ -68,7 +75,7 @@ class InspectorWorkers:
             while time.monotonic() < min(until, self.last_input_at + INPUT_QUIET_S):
                 time.sleep(SHORT_PAUSE_S)
 
-        start_work(self._screen, group, description, work, pause)
+        start_work(self._screen, group, description, work, show, pause)
 
     def cancel(self, group: str) -> None:
         """Stop the running work in a worker group, if there is any."""
@@ -81,7 +88,7 @@ class InspectorWorkers:
             post = partial(self._screen.call_later, draw)
             loader.read(post, lambda: job.is_cancelled, job.yield_to_screen)
 
-        self._start("read", "read the session", work, SHORT_PAUSE_S)
+        self._start("read", "read the session", work, pause_s=SHORT_PAUSE_S)
 
     def follow(self, loader: SessionLoader, draw: PostReport) -> None:
         """Read on whenever the session file changes, until the work is cancelled."""
@@ -89,16 +96,11 @@ class InspectorWorkers:
         def work(job: ThreadJob) -> None:
             loader.follow(partial(self._screen.call_later, draw), job.stop_event, job.yield_to_screen)
 
-        self._start("follow", "follow the session", work, SHORT_PAUSE_S)
+        self._start("follow", "follow the session", work, pause_s=SHORT_PAUSE_S)
 
     def read_blocks(self, reader: MessageReader, message: int, draw: Callable[[], object]) -> None:
         """Read a very large message into the cache of *reader*, then call *draw*."""
-
-        def work(job: ThreadJob) -> None:
-            reader.read_blocks(message)
-            self._screen.call_later(draw)
-
-        self._start("blocks", "read a large message", work)
+        self._start("blocks", "read a large message", lambda job: reader.read_blocks(message), lambda _: draw())
 
     def search(self, session: Session, text: str, number: int, draw: Callable[[SearchReport], object]) -> None:
         """Search a session for *text*; *draw* receives the matches in reports that carry the search's *number*."""
@@ -156,7 +158,7 @@ class InspectorWorkers:
                 if first_effect is not None and first_effect != points[0]:
                     store(TriggerFirings(points, first_effect))
 
-        self._start("fires", "find where triggers fire", work, LONG_PAUSE_S)
+        self._start("fires", "find where triggers fire", work, pause_s=LONG_PAUSE_S)
 
     def compute_runtime_sizes(self, session: Session, draw: Callable[[], object]) -> None:
         """Compute the context sizes that each runtime assumed before the session's messages."""
@@ -165,17 +167,14 @@ class InspectorWorkers:
 
         def work(job: ThreadJob) -> None:
             self._analysis.runtime_sizes = compute_runtime_sizes(session, job.checkpoint)
-            self._screen.call_later(draw)
 
         self._runtime_sizes_session = session
-        self._start("runtime-sizes", "compute the believed sizes", work, LONG_PAUSE_S)
+        self._start("runtime-sizes", "compute the believed sizes", work, lambda _: draw(), LONG_PAUSE_S)
 
-    def compute_curve(
-        self, view: View, name: str, values: Sequence[Any], draw: Callable[[Sequence[int]], object]
-    ) -> None:
+    def compute_curve(self, view: View, name: str, values: Sequence[Any], draw: Callable[[list[int]], object]) -> None:
         """Compute the context's tokens after the plan for each of *values*, and pass the list to *draw*."""
 
-        def work(job: ThreadJob) -> None:
+        def work(job: ThreadJob) -> list[int]:
             tokens_after: list[int] = []
             step = 1
             while len(tokens_after) < len(values):
@@ -184,6 +183,6 @@ class InspectorWorkers:
                 if time.monotonic() - started < WORK_SLICE_S / 2:  # as many at once as fit in a slice
                     step *= 2
                 job.checkpoint()
-            self._screen.call_later(draw, tokens_after)
+            return tokens_after
 
-        self._start("curve", "compute the curve", work)
+        self._start("curve", "compute the curve", work, draw)

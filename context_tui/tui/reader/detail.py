@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 from rich.style import Style
@@ -163,13 +164,13 @@ class Detail(ReadingPane):
         self.scroll_to(y=near, animate=False, force=True)
 
     def _import_markdown(self) -> None:
-        def work(_: ThreadJob) -> None:
+        def work(_: ThreadJob) -> Callable[..., Iterator[TextPart]]:
             from context_tui.tui.rendering.markdown import render_markdown
 
-            self.call_later(self._set_markdown, render_markdown)
+            return render_markdown
 
         if not any(worker.group == "markdown" for worker in self.workers if worker.node is self):
-            start_work(self, "markdown", "load the markdown renderer", work)
+            start_work(self, "markdown", "load the markdown renderer", work, self._set_markdown)
 
     def _set_markdown(self, markdown: Callable[..., Iterator[TextPart]]) -> None:
         self._markdown = markdown
@@ -180,11 +181,8 @@ class Detail(ReadingPane):
         super()._wrap_visible(everything=everything)
         code_texts = self._highlights.pop_queue()
         if code_texts:
-
-            def work(job: ThreadJob) -> None:
-                self.call_later(self._store_highlights, compute_highlights(code_texts, job.checkpoint))
-
-            start_work(self, "highlights", "highlight code", work)
+            work = partial(compute_highlights, code_texts)
+            start_work(self, "highlights", "highlight code", work, self._store_highlights)
 
     def _store_highlights(self, highlighted_code: list[HighlightedCode]) -> None:
         self._highlights.store(highlighted_code)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from context_tui.session.values import Checkpoint
 from context_tui.tui.rendering.layout import StyleSpans
+from context_tui.tui.threads import ThreadJob
 
 MAX_HIGHLIGHTED_CHARS = 32_000
 MAX_CACHED_CHARS = 200_000
@@ -62,8 +62,8 @@ class HighlightCache:
             self._spans_by_code.clear()
 
 
-def compute_highlights(code_texts: Sequence[CodeText], checkpoint: Checkpoint) -> list[HighlightedCode]:
+def compute_highlights(code_texts: Sequence[CodeText], job: ThreadJob) -> list[HighlightedCode]:
     """Return the highlighted code; call this in a thread, because the first call imports Pygments."""
     from context_tui.tui.rendering.highlighting import highlight
 
-    return [(code, highlight(code.text, code.language, checkpoint)) for code in code_texts]
+    return [(code, highlight(code.text, code.language, job.checkpoint)) for code in code_texts]

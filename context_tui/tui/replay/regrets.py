@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
-from textual.message import Message
 from textual.widget import Widget
 
 from context_tui.lab.study import Study
@@ -31,13 +29,6 @@ from context_tui.tui.widgets.styled_text import LinesPane, Run, justify_runs
 from context_tui.tui.widgets.waiting_screen import WaitingScreen, when_ready
 
 SIDES = ("dropped", "used")
-
-
-@dataclass
-class MessageRead(Message):
-    """Posted when a thread has finished reading a very large message."""
-
-    message: int
 
 
 class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
@@ -173,7 +164,8 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         title = Content(regret_cases.format_side_title(selection, self.case_index, name, label))
         if is_large:
             detail.show_loading(title, "reading the message…")
-            start_work(self, f"read-{name}", "read a large message", partial(self._read_large_message, message))
+            read = partial(self._read_large_message, message)
+            start_work(self, f"read-{name}", "read a large message", read, lambda _: self.draw())
             return
         case, block = selection.cases[self.case_index], reader.read_block(side.row)
         source = DocumentSource(session, side.location, reader.read_blocks(message), NO_MARK)
@@ -182,11 +174,6 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     def _read_large_message(self, message: int, _: ThreadJob) -> None:
         self.controller.reader.read_blocks(message)
-        self.post_message(MessageRead(message))
-
-    @on(MessageRead)
-    def _draw_read_message(self) -> None:
-        self.draw()
 
     def show_work_error(self, message: str, group: str) -> None:
         """Notify the user of an error in a background thread."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,12 +11,12 @@ from textual.app import ComposeResult
 from textual.binding import BindingsMap
 from textual.containers import Vertical
 from textual.content import Content
-from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Static
 
 from context_tui.errors import PlanError
 from context_tui.lab.replay.recording import Recording
+from context_tui.lab.study import StudySettings
 from context_tui.policies.parameter_space import get_value, list_parameters_in_context
 from context_tui.policies.registry import POLICIES
 from context_tui.text.numbers import format_percent
@@ -63,35 +62,6 @@ STUDY_DELAY_S = 0.15
 PROGRESS_INTERVAL_S = 0.2
 SETTING_NOTE_LINES, MAX_BOTTOM_LINES = 2, 12
 """Lines about the selected setting, below the settings; maximum height of settings and table side by side."""
-
-
-@dataclass
-class RecordingPrepared(Message):
-    """Posted when the recording has been prepared for replaying any policy."""
-
-    recording: Recording
-
-
-@dataclass
-class TaskFinished(Message):
-    """Posted when a computation has ended, with its result or with the reason why it failed."""
-
-    task: ReplayTask
-    result: LaneResult | str
-
-
-@dataclass
-class RecordingIndexed(Message):
-    """Posted when the data shared by all prices and regrets is ready."""
-
-    index: RecordingIndex
-
-
-@dataclass
-class ReplayProgress(Message):
-    """Posted while a slow replay runs, with the share that is completed."""
-
-    share: float
 
 
 class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
@@ -246,7 +216,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         if comparison.recording is None:
             if not self._is_preparing:
                 self._is_preparing = True
-                start_work(self, "replay", "prepare the recording", self._prepare_recording)
+                start_work(self, "replay", "prepare the recording", self._prepare_recording, self._show_recording)
             return
         if running is not None:
             has_grace = time.monotonic() - self._started_at <= OUTDATED_GRACE_S
@@ -255,7 +225,8 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         task = self._running_task = comparison.choose_replay_task()
         if task is not None:
             self._started_at, self._progress = time.monotonic(), 0.0
-            start_work(self, "replay", "replay the policy", partial(self._run_replay, task))
+            work = partial(self._run_replay, comparison.recording, task)
+            start_work(self, "replay", "replay the policy", work, partial(self._show_result, task))
             return
         if self._study_timer is not None:
             self._study_timer.stop()
@@ -263,44 +234,41 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     def _start_next_study(self) -> None:
         comparison = self.comparison
-        if comparison.recording_index is None and comparison.call_count and not self._is_indexing:
+        recording, index = comparison.recording, comparison.recording_index
+        if index is None and recording is not None and recording.calls and not self._is_indexing:
             self._is_indexing = True
-            start_work(self, "index", "read the session", self._index_recording)
+            start_work(self, "index", "read the session", partial(self._index_recording, recording), self._show_index)
         if self._running_task is None and comparison.choose_replay_task() is None:
-            task, index = comparison.choose_study_task(), comparison.recording_index
-            self._running_task = task
-            if task is not None and index is not None:
-                start_work(self, "replay", "price the policy", partial(self._run_study, task, index))
+            task = self._running_task = comparison.choose_study_task()
+            if task is not None and task.result is not None and index is not None:
+                work = partial(self._run_study, task.result, index, task.key.settings)
+                start_work(self, "replay", "price the policy", work, partial(self._show_result, task))
 
-    def _index_recording(self, job: ThreadJob) -> None:
+    def _index_recording(self, recording: Recording, job: ThreadJob) -> RecordingIndex:
         _list_replayable_policies()  # so that they are loaded before one is added
-        if (recording := self.comparison.recording) is not None:
-            self.post_message(RecordingIndexed(build_recording_index(recording, job.checkpoint)))
+        return build_recording_index(recording, job.checkpoint)
 
-    def _run_study(self, task: ReplayTask, index: RecordingIndex, job: ThreadJob) -> None:
-        if task.result is not None:
-            with self.comparison.replay_lock:
-                result = add_study(task.result, index, task.key.settings)
-            self.post_message(TaskFinished(task, result))
+    def _run_study(
+        self, result: LaneResult, index: RecordingIndex, settings: StudySettings, _: ThreadJob
+    ) -> LaneResult:
+        with self.comparison.replay_lock:
+            return add_study(result, index, settings)
 
-    @on(RecordingIndexed)
-    def _show_index(self, event: RecordingIndexed) -> None:
-        self.comparison.recording_index = event.index
+    def _show_index(self, index: RecordingIndex) -> None:
+        self.comparison.recording_index = index
         self.query_one("#replay-header").refresh()
         self.draw_cursor()
         self._start_next_task()
 
-    def _prepare_recording(self, job: ThreadJob) -> None:
+    def _prepare_recording(self, job: ThreadJob) -> Recording:
         with self.comparison.replay_lock:
             recording = Recording(self.comparison.session)
             _ = recording.sizes
-        self.post_message(RecordingPrepared(recording))
+        return recording
 
-    def _run_replay(self, task: ReplayTask, job: ThreadJob) -> None:
-        comparison, started_at, calls = self.comparison, time.monotonic(), 0
-        posted_at, recording = started_at, comparison.recording
-        if recording is None:
-            return
+    def _run_replay(self, recording: Recording, task: ReplayTask, job: ThreadJob) -> LaneResult | str:
+        calls, started_at = 0, time.monotonic()
+        posted_at = started_at
 
         def checkpoint() -> None:
             nonlocal posted_at, calls
@@ -308,39 +276,34 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
             now = time.monotonic()
             if now - posted_at > PROGRESS_INTERVAL_S:
                 posted_at = now
-                self.post_message(ReplayProgress(calls / len(recording.calls)))
+                self.call_later(self._show_progress, calls / len(recording.calls))
             if now - started_at > FIRST_SLICE_S:
                 job.checkpoint()
 
         policy, state = POLICIES[task.key.policy], task.lane.view.runtime_state
-        result: LaneResult | str
-        with comparison.replay_lock:
+        with self.comparison.replay_lock:
             try:
-                result = run_replay(recording, policy, task.params, task.key.settings, state, checkpoint)
+                return run_replay(recording, policy, task.params, task.key.settings, state, checkpoint)
             except PlanError as error:
-                result = str(error)
-        self.post_message(TaskFinished(task, result))
+                return str(error)
 
-    @on(RecordingPrepared)
-    def _show_recording(self, event: RecordingPrepared) -> None:
+    def _show_recording(self, recording: Recording) -> None:
         self._is_preparing = False
-        self.comparison.recording = event.recording
+        self.comparison.recording = recording
         self.comparison.move_to_message(self.controller.view.point)
         self.draw()
 
-    @on(TaskFinished)
-    def _show_result(self, event: TaskFinished) -> None:
-        if event.task is not self._running_task:
+    def _show_result(self, task: ReplayTask, result: LaneResult | str) -> None:
+        if task is not self._running_task:
             return
         self._running_task = None
-        if self.comparison.update(event.task, event.result):
+        if self.comparison.update(task, result):
             self.draw_results()
         self.run_waiting_actions()
         self._start_next_task()
 
-    @on(ReplayProgress)
-    def _show_progress(self, event: ReplayProgress) -> None:
-        self._progress = event.share
+    def _show_progress(self, share: float) -> None:
+        self._progress = share
         self.query_one(ChartsView).refresh()
 
     def show_work_error(self, message: str, group: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple
@@ -14,7 +14,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingsMap
 from textual.containers import Container, Horizontal
 from textual.content import Content
-from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
@@ -50,20 +49,6 @@ UPDATE_INTERVAL_S, UPDATE_COST_FACTOR = 0.1, 8
 
 AdoptSetting = Callable[[SweepSetting], str]
 """Function that adopts a setting, and returns a message to show."""
-
-
-@dataclass
-class RowsMeasured(Message):
-    """Posted when further rows have been measured; ``sweep`` covers all rows measured so far.
-
-    ``run_number`` is the number of the run; ``is_done`` is set once it has ended, perhaps by an ``error``.
-    """
-
-    rows: Sequence[SweepRow]
-    sweep: Sweep
-    run_number: int
-    is_done: bool = False
-    error: str = ""
 
 
 class MeasuringRun(NamedTuple):
@@ -228,7 +213,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
             sweep = build_partial_sweep(run.template.settings, run.rows, run.template)
             _ = sweep.totals, sweep.dominance
             job.checkpoint()
-            self.post_message(RowsMeasured(new_rows, sweep, run.number, is_done, error))
+            self.call_later(self._show_rows, run.number, new_rows, sweep, is_done, error)
             new_rows = []
 
         info = cache.session.info
@@ -249,11 +234,11 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
             else:
                 post_rows(is_done=True)
 
-    @on(RowsMeasured)
-    def _show_rows(self, event: RowsMeasured) -> None:
-        self.board.update(event.rows, event.sweep)
-        if event.run_number == self._run_number and event.is_done:
-            self.is_measuring, self.board.error = False, event.error
+    def _show_rows(self, run_number: int, rows: Sequence[SweepRow], sweep: Sweep, is_done: bool, error: str) -> None:
+        """Show further rows; *sweep* covers all rows measured so far, and the run has ended if *is_done* is set."""
+        self.board.update(rows, sweep)
+        if run_number == self._run_number and is_done:
+            self.is_measuring, self.board.error = False, error
         self.draw()
 
     def show_work_error(self, message: str, group: str) -> None:

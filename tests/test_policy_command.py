@@ -131,7 +131,7 @@ def test_messages_without_content_stay_as_they_are(tmp_path: Path) -> None:
         answer = {"messages": kept}
     """
     policy = CommandPolicy(PolicyCommand(program(tmp_path, rule), 60.0))
-    plan = build_plan(ct.open_session(SAMPLE), policy, policy.Params())  # type: ignore[arg-type]
+    plan = build_plan(ct.open_session(SAMPLE), policy, policy.Params())
     assert [edit.action for edit in plan.edits] == ["drop", "drop"] and not plan.changes
 
 
@@ -147,7 +147,7 @@ def test_edits_become_the_plan(tmp_path: Path) -> None:
             {"insert": {"role": "user", "content": "Before: {summary}.", "summary": True}, "before": calls[5][0]}]}
     """
     session, policy = ct.open_session(SAMPLE), CommandPolicy(PolicyCommand(program(tmp_path, rule), 60.0))
-    plan = build_plan(session, policy, policy.Params())  # type: ignore[arg-type]
+    plan = build_plan(session, policy, policy.Params())
     edits = [(edit.action, edit.tokens_after) for edit in plan.edits if edit.action != "summarise"]
     assert edits[0] == ("clear", 1) and plan.trigger.reason == "so"
     assert plan.summary_insert is not None and plan.summary_insert.format_text("x") == "Before: x."
@@ -209,8 +209,8 @@ def test_a_program_that_failed_starts_again(tmp_path: Path) -> None:
     """
     session, policy = ct.open_session(SAMPLE), CommandPolicy(PolicyCommand(program(tmp_path, rule), 60.0))
     with pytest.raises(PlanError):
-        build_plan(session, policy, policy.Params())  # type: ignore[arg-type]
-    assert build_plan(session, policy, policy.Params()).has_changes  # type: ignore[arg-type]
+        build_plan(session, policy, policy.Params())
+    assert build_plan(session, policy, policy.Params()).has_changes
 
 
 @pytest.mark.slow
@@ -248,7 +248,7 @@ def test_much_on_standard_error_and_long_answers_block_nothing(tmp_path: Path) -
         answer = {"reason": "y" * 300_000}
     """
     policy = CommandPolicy(PolicyCommand(program(tmp_path, rule), 60.0))
-    plan = build_plan(ct.open_session(SAMPLE), policy, policy.Params())  # type: ignore[arg-type]
+    plan = build_plan(ct.open_session(SAMPLE), policy, policy.Params())
     assert not plan.has_changes and len(plan.reason) < 1_000
 
 

@@ -19,7 +19,7 @@ from context_tui.policies.block_index import find_blocks_of_kind
 from context_tui.policies.parameter_space import build_params
 from context_tui.policies.parts.rules import PolicySpec
 from context_tui.policies.registry import POLICIES, find_policy
-from context_tui.policies.rule_policy import build_rule_policy
+from context_tui.policies.rule_policy import RulePolicy
 from context_tui.session.context import Body, Context
 from context_tui.session.values import Kind
 from context_tui.tokens.context_index import ContextIndex, index_context
@@ -77,9 +77,7 @@ def policies(most: int, *, timed: bool = True) -> st.SearchStrategy[Policy]:
 
     def made(found: list[dict[str, Any]]) -> Policy:
         named = [{"name": f"rule{number}"} | rule for number, rule in enumerate(found)]
-        return build_rule_policy(
-            PolicySpec.model_validate({"name": "drawn", "about": "drawn", "rules": named}), find_policy
-        )
+        return RulePolicy(PolicySpec.model_validate({"name": "drawn", "about": "drawn", "rules": named}), find_policy)
 
     return st.lists(rules(timed), min_size=1, max_size=most).map(made)
 

@@ -15,7 +15,13 @@ from typing import Any, ClassVar, NamedTuple
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Claim, Format, Scanner, SessionFile
 from context_tui.formats.kit.branches import BRANCH_PREFIX, find_branch
-from context_tui.formats.kit.files import find_program_folder, list_entries, parse_first_values, read_first_objects
+from context_tui.formats.kit.files import (
+    find_program_folder,
+    list_entries,
+    parse_first_values,
+    read_first_object,
+    read_first_objects,
+)
 from context_tui.formats.kit.line_scanner import LineScanner, list_only_session
 from context_tui.formats.kit.lines import LineFile, find_matching_lines
 from context_tui.formats.kit.message_builder import (
@@ -248,8 +254,8 @@ class CopilotCliFormat(Format):
     find_unlisted = staticmethod(find_branch)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        first = next(iter(parse_first_values(head)), None)
-        if isinstance(first, dict) and first.get("type") == "session.start" and isinstance(first.get("data"), dict):
+        first = as_object(next(iter(parse_first_values(head)), None))
+        if first.get("type") == "session.start" and isinstance(first.get("data"), dict):
             return Claim(95, "an event that starts a session of Copilot CLI")
         return None
 
@@ -287,7 +293,7 @@ class CopilotCliFormat(Format):
 
 def _read_main_info(path: Path) -> SessionInfo:
     [main] = list_only_session(path, CopilotCliFormat.name)
-    data = as_object(next(iter(read_first_objects(path)), {}).get("data"))
+    data = as_object(read_first_object(path).get("data"))
     return replace(main, cwd=as_text(as_object(data.get("context")).get("cwd")))
 
 

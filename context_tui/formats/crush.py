@@ -12,7 +12,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Claim, Format, Scanner, SessionFile
 from context_tui.formats.kit.databases import (
     SQLITE_MAGIC,
@@ -24,12 +23,11 @@ from context_tui.formats.kit.databases import (
 )
 from context_tui.formats.kit.entry_scanner import (
     Entry,
-    EntryScanner,
     RowSource,
-    build_summary_compaction,
     format_placeholders,
     list_table_sessions,
-    replace_compactions,
+    make_entry_scanner,
+    replace_summaries,
     replace_usage,
 )
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, ParsedRecord
@@ -105,10 +103,9 @@ class CrushShape:
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
         """Record the compactions, assign the session's tokens to the newest reply, and return no abandoned branches."""
         facts = builder.facts
-        replace_compactions(facts, map(build_summary_compaction, self._summaries))
+        replace_summaries(facts, self._summaries)
         usage, _ = parse_usage_or_note(_parse_usage, metadata)
-        newest_summary = self._summaries[-1] if self._summaries else -1
-        if usage and self._newest_reply > newest_summary:
+        if usage and self._newest_reply > max(self._summaries, default=-1):
             read = usage.output - sum(bytes_to_tokens(facts.size[row]) for row in facts.blocks_of(self._newest_reply))
             if metadata.get(OUTPUT_INCLUDES_CACHE) and read >= MIN_CACHE_READ:
                 usage.cache_read, usage.output = read, usage.output - read
@@ -248,10 +245,7 @@ class CrushFormat(Format):
             return list_table_sessions(database, self.name, ("sessions", "messages"), columns, _SIZES_QUERY, cwd)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        scanner = EntryScanner(CrushSource(Database(path), info.id), info, CrushShape)
-        if not scanner.count:
-            raise UnreadableSession(f"{path}: unknown session {info.id!r}, or one without messages")
-        return scanner
+        return make_entry_scanner(CrushSource(Database(path), info.id), info, CrushShape)
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
         """Return the sub-agent's session, whose id is the tool call's id or ends with it, or None if there is none."""

@@ -11,7 +11,6 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.errors import UnreadableSession
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner, SessionFile
 from context_tui.formats.kit.databases import (
     SQLITE_MAGIC,
@@ -23,12 +22,11 @@ from context_tui.formats.kit.databases import (
 )
 from context_tui.formats.kit.entry_scanner import (
     Entry,
-    EntryScanner,
     RowSource,
-    build_summary_compaction,
     format_placeholders,
     list_table_sessions,
-    replace_compactions,
+    make_entry_scanner,
+    replace_summaries,
     replace_usage,
 )
 from context_tui.formats.kit.files import (
@@ -43,6 +41,7 @@ from context_tui.formats.kit.files import (
 from context_tui.formats.kit.line_scanner import list_only_session, parse_object
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, MetadataRecord, ParsedRecord
 from context_tui.formats.kit.values import (
+    are_results,
     as_list,
     as_object,
     build_image,
@@ -52,6 +51,7 @@ from context_tui.formats.kit.values import (
     format_title,
     list_objects,
     parse_id,
+    parse_role,
     parse_time_ms,
     parse_tokens,
     parse_usage_or_note,
@@ -84,27 +84,25 @@ class GooseShape:
     def parse(self, entry: Entry) -> ParsedRecord:
         """Parse a message. In a file, the first line describes the session and becomes metadata."""
         value = _parse_entry(entry)
-        role = value.get("role")
-        if role is None and "working_dir" in value:
+        if value.get("role") is None and "working_dir" in value:
             return MetadataRecord()
-        if role not in ("user", "assistant"):
-            raise ValueError(f"not a message: unknown role {str(role)[:40]!r}")
+        speaker = parse_role(value)
         content, notes = value.get("content"), list[str]()
         blocks = []
         for each in map(as_object, as_list(content)):
             kind = parse_id(each.get("type"))
-            if kind not in IGNORED_TYPES:
-                block = _parse_block(kind, each)
-                blocks += [block] if block else []
-                notes += [] if block else [f"content of unknown type {kind[:40]!r}"]
+            if block := _parse_block(kind, each):
+                blocks.append(block)
+            elif kind not in IGNORED_TYPES:
+                notes.append(f"content of unknown type {kind[:40]!r}")
         if not isinstance(content, list):
             notes.append("content that is no list")
         time, flags = parse_time_ms(value.get("created")), 0 if blocks else MessageFlag.NOT_SENT
-        if role == "assistant":
-            return MessageRecord(Role.ASSISTANT, blocks, flags=flags, time=time, notes=tuple(notes))
-        results = bool(blocks) and all(block["type"] == "tool_result" for block in blocks)
+        if speaker == Role.ASSISTANT:
+            return MessageRecord(speaker, blocks, flags=flags, time=time, notes=tuple(notes))
         unseen = not is_visible(value, "userVisible")
-        return MessageRecord(Role.USER, blocks, results, flags, time, is_injected=unseen, notes=tuple(notes))
+        results = are_results(blocks)
+        return MessageRecord(speaker, blocks, results, flags, time, is_injected=unseen, notes=tuple(notes))
 
     def add_facts(self, entry: Entry, parsed: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
         """Note whether a message is visible to the model, and whether it is a summary of all messages before it."""
@@ -127,12 +125,12 @@ class GooseShape:
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
         """Record compactions, other hidden messages and the newest reply's usage, and return no abandoned branches."""
         facts = builder.facts
-        replace_compactions(facts, map(build_summary_compaction, self._summaries))
+        replace_summaries(facts, self._summaries)
         for message in order_at(facts, len(facts))[1]:
             if self._hidden[message]:
                 facts.flags[message] |= MessageFlag.NOT_SENT
         usage, _ = parse_usage_or_note(_parse_usage, metadata)
-        if usage and self._newest_reply >= (self._summaries[-1] if self._summaries else 0):
+        if usage and self._newest_reply > max(self._summaries, default=-1):
             replace_usage(facts, usage, self._newest_reply)
         return []
 
@@ -296,7 +294,7 @@ class GooseFormat(Format):
             [columns] = read_columns(path, "messages")
             is_own = {"id", "session_id", "role", "content_json"} <= columns
             return Claim(97, "Goose's tables") if is_own else None
-        objects = [value for value in parse_first_values(head) if isinstance(value, dict)]
+        objects = list_objects(parse_first_values(head))
         if objects and "working_dir" in objects[0] and ("message_count" in objects[0] or "description" in objects[0]):
             return Claim(90, "a line with the folder and the tokens of a Goose session")
         return Claim(90, "messages of Goose") if any(map(_is_goose_message, objects)) else None
@@ -313,10 +311,7 @@ class GooseFormat(Format):
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         source = GooseRows(Database(path), info.id) if info.id else LinesSource(path)
-        scanner = EntryScanner(source, info, GooseShape)
-        if not scanner.count:
-            raise UnreadableSession(f"{path}: unknown session {info.id!r}, or one without messages")
-        return scanner
+        return make_entry_scanner(source, info, GooseShape)
 
     def read_title(self, path: Path) -> str:
         for value in read_first_objects(path):

@@ -61,7 +61,7 @@ class Belief(NamedTuple):
 
 
 class Policy(Protocol):
-    """A rule by which a runtime compacts; :class:`BasePolicy` provides defaults for the optional members.
+    """A rule by which a runtime compacts. All members but name, about, phases, Params, trigger and plan have defaults.
 
     Attributes:
         name: name on the command line, in lower case with hyphens.
@@ -75,12 +75,12 @@ class Policy(Protocol):
 
     name: ClassVar[str]
     about: ClassVar[str]
-    runtime: ClassVar[str]
+    runtime: ClassVar[str] = ""
     phases: ClassVar[frozenset[str]]
     Params: ClassVar[type[Params]]
-    flat_curves: ClassVar[frozenset[str]]
-    needs_trigger: ClassVar[bool]
-    replan_on: ClassVar[int]
+    flat_curves: ClassVar[frozenset[str]] = frozenset()
+    needs_trigger: ClassVar[bool] = False
+    replan_on: ClassVar[int] = 0
 
     def trigger(self, state: RuntimeState, params: Any) -> Trigger:
         """Decide in constant time whether the runtime would compact now."""
@@ -90,59 +90,37 @@ class Policy(Protocol):
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
         """Return the size of the context in tokens after a plan for each value of the parameter *name*."""
-
-    def implied_value(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
-        """Return the number that the policy uses while the parameter *name* is not set, or None if there is none."""
-
-    def slider_max(self, name: str, params: Any, context: Context) -> int | None:
-        """Return the value above which the parameter changes nothing here, or None if only its unit sets the limit."""
-
-    def believed_size(self, state: RuntimeState) -> Belief | None:
-        """Return the size that the runtime would compute for its context, or None if it computes none."""
-
-    def runs_in_background(self, state: RuntimeState, params: Any) -> bool:
-        """Return whether the policy, if it fires in this state, summarises in the background while calls continue."""
-
-    def hint(self, context: Context) -> str:
-        """Return advice for the user if the policy can change little in this context, or an empty string."""
-
-    def steps(self, params: Any) -> Sequence[tuple[Policy, Any]]:
-        """Return the policies that this policy runs, with their parameters, in order; empty if it runs none."""
-
-
-class BasePolicy:
-    """Base class for policies, with defaults for the optional members of :class:`Policy`."""
-
-    runtime: ClassVar[str] = ""
-    flat_curves: ClassVar[frozenset[str]] = frozenset()
-    needs_trigger: ClassVar[bool] = False
-    replan_on: ClassVar[int] = 0
-
-    def curve(
-        self: Any, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]
-    ) -> list[int]:
-        """Return the size of the context in tokens after a plan for each value; a flat curve takes only one plan."""
         if name in self.flat_curves:
             return [self.plan(context, params, state).tokens_after] * len(values)
         return [self.plan(context, params.model_copy(update={name: value}), state).tokens_after for value in values]
 
     def implied_value(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
+        """Return the number that the policy uses while the parameter *name* is not set, or None if there is none."""
         return None
 
     def slider_max(self, name: str, params: Any, context: Context) -> int | None:
+        """Return the value above which the parameter changes nothing here, or None if only its unit sets the limit."""
         return None
 
     def believed_size(self, state: RuntimeState) -> Belief | None:
+        """Return the size that the runtime would compute for its context, or None if it computes none."""
         return None
 
     def runs_in_background(self, state: RuntimeState, params: Any) -> bool:
+        """Return whether the policy, if it fires in this state, summarises in the background while calls continue."""
         return False
 
     def hint(self, context: Context) -> str:
+        """Return advice for the user if the policy can change little in this context, or an empty string."""
         return ""
 
     def steps(self, params: Any) -> Sequence[tuple[Policy, Any]]:
+        """Return the policies that this policy runs, with their parameters, in order; empty if it runs none."""
         return []
+
+
+class BasePolicy(Policy):
+    """Base class for policies, with the defaults of :class:`Policy`."""
 
 
 def get_bounds(field: FieldInfo) -> tuple[Any, Any]:

@@ -48,6 +48,7 @@ def _find_policy_error(name: str, policy: Any) -> str:
     if renames := format_renames(policy, RENAMED_MEMBERS):
         return f"it is written for an older context-tui: {renames}"
     missing = [member for member in _POLICY_MEMBERS if not hasattr(policy, member)]
+    missing += [each for each in ("trigger", "plan") if getattr(type(policy), each, None) is getattr(Policy, each)]
     if missing:
         return f"it lacks {', '.join(missing)}"
     if policy.name != name:

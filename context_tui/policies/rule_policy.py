@@ -53,7 +53,7 @@ class RulePolicy(BasePolicy):
     """
 
     def __init__(self, spec: PolicySpec, find_policy: PolicyLookup) -> None:
-        """Build the parameters from the values that the rules set; errors are those of :func:`build_rule_policy`."""
+        """Build the parameters from the values that the rules set; raise PlanError if they run an unknown policy."""
         self.spec, self._find_policy = spec, find_policy
         self._cached_rule, self._cached_steps = _cache_last(self._build_rule), _cache_last(self._build_steps)
         self.name, self.about, self.runtime = spec.name, spec.about, spec.runtime  # type: ignore[misc]
@@ -85,14 +85,14 @@ class RulePolicy(BasePolicy):
         """Policy of each rule; empty for a single rule that runs no other policy."""
         if len(self.spec.rules) < 2 and not self._nested_by_rule:
             return []
-        policies = []
+        policies = list[Policy]()
         for number, rule in enumerate(self.spec.rules):
             if isinstance(rule, PolicyRule):
                 policies.append(self._nested_by_rule[number])
                 continue
             name = f"{self.spec.name}-{rule.name or rule.action}"
             spec = self.spec.model_copy(update={"name": name, "rules": (rule,), "limits": ()})
-            policies.append(build_rule_policy(spec, self._find_policy))
+            policies.append(RulePolicy(spec, self._find_policy))
         return policies
 
     def _collect_rule_values(self, params: Params, number: int) -> dict[SettingPath, Any]:
@@ -191,11 +191,6 @@ def _cache_last(build: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return entry[1]
 
     return get_cached
-
-
-def build_rule_policy(spec: PolicySpec, find_policy: PolicyLookup) -> Policy:
-    """Build a policy from a spec, looking up the policies that its rules run; raise PlanError if one is unknown."""
-    return cast(Policy, RulePolicy(spec, find_policy))
 
 
 def _number_settings(rule: Rule) -> list[Any]:

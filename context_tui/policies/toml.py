@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from context_tui.errors import PlanError
 from context_tui.policies.base import Policy, get_bounds
 from context_tui.policies.parts.rules import PolicySpec
-from context_tui.policies.rule_policy import PolicyLookup, build_rule_policy
+from context_tui.policies.rule_policy import PolicyLookup, RulePolicy
 from context_tui.text.files import open_regular_file
 from context_tui.text.sanitize import sanitize_line, truncate_name
 
@@ -71,7 +71,7 @@ def parse_policy(text: str, label: str, find_policy: PolicyLookup) -> Policy:
         description = re.sub(r" \(at .*\)$", "", message)
         raise PlanError(f"{label}:{line}: is not valid TOML: {description}") from None
     try:
-        return build_rule_policy(PolicySpec(**tables), find_policy)
+        return RulePolicy(PolicySpec(**tables), find_policy)
     except ValidationError as error:
         raise PlanError(_format_validation_error(error, text, label)) from None
     except TypeError:
@@ -111,11 +111,6 @@ def _find_model(path: Sequence[int | str]) -> type[BaseModel] | None:
     model: type[BaseModel] | None = PolicySpec
     for key in path:
         if isinstance(key, int) or model is None:
-            continue
-        if model is PolicySpec and key == "rules":
-            from context_tui.policies.parts.rules import Rule
-
-            model = Rule
             continue
         field = model.model_fields.get(key)
         model = _find_part_type(field.annotation) if field is not None else None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from itertools import accumulate
 
-from context_tui.session.context import CLEARED_BODIES, Body
+from context_tui.session.context import CLEARED_BODIES
 from context_tui.session.drops import find_drops
 from context_tui.session.facts import Epoch, Facts
 from context_tui.session.values import Checkpoint, Kind, MessageFlag, Role
@@ -17,29 +17,18 @@ class RunningSizes:
     """Size of the context in estimated tokens (``bytes/4``) at successive points in a session.
 
     A cleared result counts as its replacement. ``is_sent`` states for each message whether a model ever received it.
-
-    Args:
-        tokens: tokens by message, to use another measure; *freed* then returns the tokens that clearing a block frees.
     """
 
-    def __init__(
-        self,
-        facts: Facts,
-        checkpoint: Checkpoint = lambda: None,
-        tokens: Sequence[int] | None = None,
-        freed: Callable[[int, Body], int] | None = None,
-    ) -> None:
+    def __init__(self, facts: Facts, checkpoint: Checkpoint = lambda: None) -> None:
         find_drops(facts)
         self._facts = facts
-        self._count_freed = freed or (lambda row, body: bytes4(facts, row) - body.tokens)
         unsent, assistant = MessageFlag.NOT_SENT, Role.ASSISTANT
         self.is_sent = [not flags & unsent for flags in facts.flags]
-        self._tokens: list[int] = []
+        tokens: list[int] = []
         for message, is_sent in enumerate(self.is_sent):
             checkpoint()
-            size = tokens[message] if tokens is not None else count_message_tokens(facts, message) if is_sent else 0
-            self._tokens.append(size if is_sent else 0)
-        self._sums = list(accumulate(self._tokens, initial=0))
+            tokens.append(count_message_tokens(facts, message) if is_sent else 0)
+        self._sums = list(accumulate(tokens, initial=0))
         self._message_counts = list(accumulate(self.is_sent, initial=0))
         results, answers = [0] * len(facts), Kind.TOOL_RESULT
         for row, kind in enumerate(facts.kind):
@@ -86,13 +75,11 @@ class RunningSizes:
 
     def message_count(self, epoch: Epoch, at: int) -> int:
         """Return the number of messages in the context that *epoch* has before message *at*."""
-        counts = self._message_counts
-        return sum(counts[messages.stop] - counts[messages.start] for messages in _list_ranges(epoch, at) if messages)
+        return _sum_ranges(self._message_counts, epoch, at)
 
     def result_count(self, epoch: Epoch, at: int) -> int:
         """Return the number of tool results in the context before message *at*, including cleared ones."""
-        counts = self._result_counts
-        return sum(counts[messages.stop] - counts[messages.start] for messages in _list_ranges(epoch, at) if messages)
+        return _sum_ranges(self._result_counts, epoch, at)
 
     def last_assistant(self, epoch: Epoch, at: int) -> int:
         """Return the last assistant message in the context before message *at*, or -1 if there is none."""
@@ -107,13 +94,16 @@ class RunningSizes:
             message = facts.block_message[row]
             if row not in self._cleared and self.is_sent[message] and facts.kind[row] == Kind.TOOL_RESULT:
                 self._cleared.add(row)
-                freed = self._count_freed(row, CLEARED_BODIES["recorded"])
-                self._tokens[message] -= freed
-                self._freed.add(message, freed)
+                self._freed.add(message, bytes4(facts, row) - CLEARED_BODIES["recorded"].tokens)
 
 
 def _list_ranges(epoch: Epoch, at: int) -> tuple[range, ...]:
     return (*epoch.prefix.ranges, range(epoch.start, at))
+
+
+def _sum_ranges(counts: list[int], epoch: Epoch, at: int) -> int:
+    """Sum what the running sums *counts* count in the context that *epoch* has before message *at*."""
+    return sum(counts[messages.stop] - counts[messages.start] for messages in _list_ranges(epoch, at) if messages)
 
 
 class _FenwickTree:

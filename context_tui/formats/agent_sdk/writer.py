@@ -6,6 +6,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from context_tui.formats.kit.values import Block, are_results
 from context_tui.formats.kit.writing import INJECTED_LOSS, format_json_line
 from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
@@ -13,8 +14,6 @@ from context_tui.session.markers import is_summary_start
 from context_tui.session.memory import collect_models, collect_usage
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, MessageFlag
-
-Block = dict[str, Any]
 
 
 def write(session: Session, path: Path) -> Losses:
@@ -29,12 +28,13 @@ def write(session: Session, path: Path) -> Losses:
         if message["role"] == "user":
             rows = [*facts.blocks_of(index)]
             typed = [row for row in rows if not facts.block_flags[row] & BlockFlag.INJECTED]
-            results = bool(blocks) and all(block.get("type") == "tool_result" for block in blocks)
-            if results or not typed:
+            if are_results(blocks) or not typed:
                 record["is_synthetic"] = True
             elif not facts.flags[index] & MessageFlag.SUMMARY:
                 losses.add(INJECTED_LOSS, len(rows) - len(typed))
-            if facts.flags[index] & MessageFlag.SUMMARY and not _is_summary_start(blocks, first=len(records) == 1):
+            text, is_first = str(blocks[0].get("text") or "") if blocks else "", len(records) == 1
+            looks_typed = not is_summary_start(text, by_assistant=False, first_block=True, first_message=is_first)
+            if facts.flags[index] & MessageFlag.SUMMARY and looks_typed:
                 losses.add("summaries that look typed now")
         else:
             record |= {"model": models.get(index) or facts.model or ""}
@@ -70,8 +70,3 @@ def _build_block(block: Block, losses: Losses) -> Block | None:
             return block if "content" in block else {**block, "content": ""}
     losses.omit(f"blocks of type {block.get('type')} left out, which agent-sdk cannot hold", block)
     return None
-
-
-def _is_summary_start(blocks: list[Block], *, first: bool) -> bool:
-    text = str(blocks[0].get("text") or "") if blocks else ""
-    return is_summary_start(text, by_assistant=False, first_block=True, first_message=first)

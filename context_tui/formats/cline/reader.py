@@ -33,7 +33,6 @@ Source: Cline, ContextManager.applyContextHistoryUpdates.
 CONDENSED_SHARE = 0.75
 """Largest size after a condense, as a share of the size before it."""
 _MODEL_TAG = re.compile(r"<model>([^<\n]{1,200})</model>")
-_ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
 
 
 def format_element_key(place: int) -> str:
@@ -75,7 +74,7 @@ class ClineShape(DocumentShape):
         time = parse_time_ms(members.get("ts"))
         if members.get("role") is None and members.get("type") == "reasoning":  # in files of some providers
             return MessageRecord(Role.ASSISTANT, [_parse_block(value)], time=time, key=format_element_key(place))
-        role = parse_role(value, _ROLES)
+        role = parse_role(value)
         blocks = [*map(_parse_block, parse_blocks(value.get("content")))]
         record = MessageRecord(role, blocks, time=time, key=format_element_key(place))
         if value.get("isSummary"):

@@ -32,10 +32,8 @@ from context_tui.formats.kit.values import (
 )
 from context_tui.session.facts import Usage
 from context_tui.session.session import SessionInfo
-from context_tui.session.values import Role
 from context_tui.text.sanitize import truncate_name
 
-_ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
 NOTICE_MARK = "<SYSTEM_NOTICE>"
 MAX_RESULT_UNITS = 8_000
 """UTF-16 code units of a string in a result beyond which the middle of the string is not sent."""
@@ -67,7 +65,7 @@ class ClineSdkShape(DocumentShape):
         builder.append_system(extract_text(parse_blocks(run.get("system_prompt"))))
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        role = parse_role(value, _ROLES)
+        role = parse_role(value)
         blocks = parse_blocks(value.get("content"))
         injected = (number for number, block in enumerate(blocks) if _is_injected(block))
         usage, notes = parse_usage_or_note(_parse_usage, value.get("metrics"))

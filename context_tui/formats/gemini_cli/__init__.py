@@ -28,7 +28,12 @@ from context_tui.formats.gemini_cli.writer import write_session
 from context_tui.formats.kit.branches import find_branch
 from context_tui.formats.kit.document_scanner import DocumentContent, DocumentScanner, copy_document
 from context_tui.formats.kit.documents import read_runs
-from context_tui.formats.kit.files import parse_first_values, read_first_objects, read_first_values
+from context_tui.formats.kit.files import (
+    parse_first_values,
+    read_first_object,
+    read_first_objects,
+    read_first_values,
+)
 from context_tui.formats.kit.line_scanner import LineContent, LineScanner, copy_lines, is_whole_file, list_only_session
 from context_tui.formats.kit.values import extract_text, format_title, list_objects, parse_id
 from context_tui.session.session import Session, SessionInfo
@@ -57,13 +62,13 @@ class GeminiCliFormat(Format):
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         [main] = list_only_session(path, self.name)
-        head = next(iter(read_first_objects(path)), {})
+        head = read_first_object(path)
         if head.get("kind") == "subagent":
-            return [build_subagent_info(path, self.name, path.stem, path.parent.name)]
+            return [build_subagent_info(path, self.name, path.parent.name)]
         sessions = [main]
-        for file in find_subagent_files(path, parse_id(head.get("sessionId"))):
+        for file in find_subagent_files(path):
             with suppress(OSError):
-                sessions.append(build_subagent_info(file, self.name, file.stem, str(path)))
+                sessions.append(build_subagent_info(file, self.name, str(path)))
         return sessions
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
@@ -84,10 +89,9 @@ class GeminiCliFormat(Format):
         return None
 
     def _find_subagent(self, path: Path, agent: str) -> SessionInfo:
-        head = next(iter(read_first_objects(path)), {})
-        for file in find_subagent_files(path, parse_id(head.get("sessionId"))):
+        for file in find_subagent_files(path):
             if agent == file.stem:
-                return build_subagent_info(file, self.name, file.stem, str(path))
+                return build_subagent_info(file, self.name, str(path))
         raise UnreadableSession(f"{path.name}#{agent}: the file of this sub-agent is not here")
 
     def is_standalone(self, path: Path) -> bool:

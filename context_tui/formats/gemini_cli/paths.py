@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from context_tui.formats.base import SessionFile
-from context_tui.formats.kit.files import find_home_folder, list_entries, list_files
+from context_tui.formats.kit.files import find_home_folder, list_entries, list_files, read_first_object
+from context_tui.formats.kit.values import parse_id
 from context_tui.session.session import SessionInfo
 
 CHAT_SUFFIXES = (".json", ".jsonl")
@@ -45,14 +46,15 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
                 yield SessionFile(path, project, is_current)
 
 
-def find_subagent_files(path: Path, session_id: str) -> list[Path]:
-    """Return the files of a session's sub-agents, sorted by name."""
-    if not session_id or not re.fullmatch(r"[\w-]+", session_id):
+def find_subagent_files(path: Path) -> list[Path]:
+    """Return the files of the sub-agents of the session in a file, sorted by name."""
+    session_id = parse_id(read_first_object(path).get("sessionId"))
+    if not re.fullmatch(r"[\w-]+", session_id):
         return []
     return sorted(list_files(path.parent / session_id, *CHAT_SUFFIXES))
 
 
-def build_subagent_info(path: Path, name: str, session_id: str, parent: str) -> SessionInfo:
+def build_subagent_info(path: Path, name: str, parent: str) -> SessionInfo:
     """Return the list entry for a sub-agent's session."""
     status = path.stat()
-    return SessionInfo(str(path), name, session_id, path.stem, parent, status.st_mtime, status.st_size)
+    return SessionInfo(str(path), name, path.stem, path.stem, parent, status.st_mtime, status.st_size)

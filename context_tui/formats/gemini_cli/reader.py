@@ -29,6 +29,7 @@ from context_tui.formats.kit.message_builder import (
 )
 from context_tui.formats.kit.usage import parse_usage
 from context_tui.formats.kit.values import (
+    are_results,
     as_object,
     build_image,
     build_text,
@@ -201,13 +202,12 @@ def is_command(text: str) -> bool:
 def _parse_user_message(message: dict[str, Any], time: int) -> MessageRecord:
     blocks = list(parse_content(message.get("content")))
     text = next((parse_id(block.get("text")) for block in blocks if block.get("type") == "text"), "").lstrip()
-    results = bool(blocks) and all(block.get("type") == "tool_result" for block in blocks)
     command = is_command(text)
     flags = MessageFlag.NOT_SENT if command else 0
     if text.startswith(SUMMARY_START):
         flags = MessageFlag.SUMMARY
     injected = command or text.startswith(SETUP_START)
-    return MessageRecord(Role.USER, blocks, has_results=results, time=time, flags=flags, is_injected=injected)
+    return MessageRecord(Role.USER, blocks, are_results(blocks), flags, time, is_injected=injected)
 
 
 def _parse_history(messages: list[Any]) -> HistoryRecord:

@@ -11,7 +11,7 @@ from typing import Any
 
 from context_tui.formats.gemini_cli.paths import CHAT_PREFIX, compute_project_hash, find_projects_folder
 from context_tui.formats.gemini_cli.reader import SETUP_START, SUMMARY_START, is_command
-from context_tui.formats.kit.files import find_working_folder, read_first_objects
+from context_tui.formats.kit.files import find_working_folder, read_first_object
 from context_tui.formats.kit.values import Block, as_object
 from context_tui.formats.kit.writing import (
     INJECTED_LOSS,
@@ -48,7 +48,7 @@ def build_resume_command(session: Session, written_session: Path, out_path: Path
 
     Gemini CLI finds a session by its id among the chats of the current project.
     """
-    header = next(iter(read_first_objects(written_session)), {})
+    header = read_first_object(written_session)
     session_id, start_time = header.get("sessionId"), header.get("startTime")
     if not isinstance(session_id, str) or not isinstance(start_time, str):
         return ""

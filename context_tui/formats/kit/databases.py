@@ -229,12 +229,13 @@ def read_columns(path: Path, *tables: str) -> list[frozenset[str]]:
             return [frozenset() for _ in tables]
 
 
-def compute_checksum(row: Iterable[Any], previous: int = 0) -> int:
-    """Return a running checksum: that of all rows up to *row*, given the checksum of the rows before it."""
+def compute_checksum(row: Iterable[Any]) -> int:
+    """Return a checksum of the values in a row."""
+    checksum = 0
     for value in row:
         data = value if isinstance(value, bytes) else repr(value).encode()
-        previous = zlib.crc32(data, zlib.crc32(b"%s %d " % (type(value).__name__.encode(), len(data)), previous))
-    return previous
+        checksum = zlib.crc32(data, zlib.crc32(b"%s %d " % (type(value).__name__.encode(), len(data)), checksum))
+    return checksum
 
 
 def decode_value(value: Any) -> Any:

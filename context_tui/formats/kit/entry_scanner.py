@@ -258,6 +258,14 @@ class EntryScanner:
         return True
 
 
+def make_entry_scanner(source: EntrySource, info: SessionInfo, shape: Callable[[], EntryShape]) -> EntryScanner:
+    """Return a scanner of a session, or raise UnreadableSession if it has no entries."""
+    scanner = EntryScanner(source, info, shape)
+    if not scanner.count:
+        raise UnreadableSession(f"{source.path}: unknown session {info.id!r}, or one without messages")
+    return scanner
+
+
 def replace_compactions(facts: Facts, compactions: Iterable[Compaction]) -> None:
     """Replace a session's compactions, and derive its contexts (epochs) from the new ones."""
     facts.compactions, facts.rewrites, facts.epochs = [], [], [Epoch(0, "start")]
@@ -265,9 +273,10 @@ def replace_compactions(facts: Facts, compactions: Iterable[Compaction]) -> None
         facts.add_compaction(compaction)
 
 
-def build_summary_compaction(message: int) -> Compaction:
-    """Return a full compaction after which the context is only its summary, *message*."""
-    return Compaction(message, "full", prefix=Spans(range(message, message + 1)))
+def replace_summaries(facts: Facts, summaries: Iterable[int]) -> None:
+    """Replace a session's compactions by full ones, after each of which the context is only its summary."""
+    prefixes = (Spans(range(message, message + 1)) for message in summaries)
+    replace_compactions(facts, (Compaction(prefix[0], "full", prefix=prefix) for prefix in prefixes))
 
 
 def replace_usage(facts: Facts, usage: Usage, message: int) -> None:
@@ -317,7 +326,14 @@ class RowSource(ABC):
         """Return the session's message ids, in order."""
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
-        return query_in_batches(ids, self.query_entries)
+        """Return the entries with the given ids, in the same order. If one is too large, query each separately."""
+        try:
+            entries = self.query_entries(ids, files.MAX_RECORD_BYTES)
+        except ValueTooLarge:
+            if len(ids) == 1:
+                return [Entry(ids[0], None)]
+            return [entry for each in ids for entry in RowSource.read_entries(self, [each])]
+        return [entries[each] for each in ids if each in entries]
 
     @abstractmethod
     def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
@@ -331,19 +347,6 @@ class RowSource(ABC):
         sql = f"SELECT {', '.join(names)} FROM {self.session_table} WHERE id = ?"
         rows = self.database.query(sql, (self.session_id,))
         return dict(zip(names, map(decode_value, rows[0]), strict=True)) if rows else {}
-
-
-def query_in_batches(
-    ids: Sequence[str], query_entries: Callable[[Sequence[str], int], dict[str, Entry]]
-) -> list[Entry]:
-    """Return the entries with the given ids, in the same order. If one is too large, query each separately."""
-    try:
-        entries = query_entries(ids, files.MAX_RECORD_BYTES)
-    except ValueTooLarge:
-        if len(ids) == 1:
-            return [Entry(ids[0], None)]
-        return [entry for each in ids for entry in query_in_batches([each], query_entries)]
-    return [entries[each] for each in ids if each in entries]
 
 
 def format_placeholders(ids: Sequence[str]) -> str:

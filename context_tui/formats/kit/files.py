@@ -161,6 +161,11 @@ def read_first_objects(path: Path) -> list[dict[str, Any]]:
     return [value for value in read_first_values(path) if isinstance(value, dict)]
 
 
+def read_first_object(path: Path) -> dict[str, Any]:
+    """Return the first JSON object in a file, or {} if there is none."""
+    return next(iter(read_first_objects(path)), {})
+
+
 @lru_cache(maxsize=2)
 def parse_first_values(head: bytes) -> list[Any]:
     """Return the JSON values in the head of a file: one document (perhaps cut off), or those on its first lines.

@@ -15,6 +15,8 @@ from context_tui.session.values import Role
 from context_tui.text.sanitize import truncate_name
 
 MAX_TITLE_LENGTH = 80
+SPEAKERS = {"user": Role.USER, "assistant": Role.ASSISTANT}
+"""Roles of the messages in most formats, by name."""
 Block = dict[str, Any]
 _DATA_URL_PATTERN = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.*)", re.DOTALL)
 _TEXT_KEYS = {"text": ("text",), "thinking": ("thinking", "signature")}
@@ -130,6 +132,11 @@ def parse_blocks(content: Any) -> list[Block]:
     return [parse_block(item) for item in (content if isinstance(content, list) else [content])]
 
 
+def are_results(blocks: Sequence[Block]) -> bool:
+    """Return whether blocks, of which there is at least one, are all tool results."""
+    return bool(blocks) and all(block.get("type") == "tool_result" for block in blocks)
+
+
 def parse_image_url(url: str) -> Block:
     """Return an image block for a URL. The content of a data URL becomes base64 data."""
     if data := _DATA_URL_PATTERN.fullmatch(url):
@@ -158,7 +165,7 @@ def build_tool_result(call_id: Any, content: Any, *, is_error: bool = False) -> 
     return {**block, "is_error": True} if is_error else block
 
 
-def parse_role(message: Any, roles: Mapping[str, Role]) -> Role:
+def parse_role(message: Any, roles: Mapping[str, Role] = SPEAKERS) -> Role:
     """Return the role of a recorded message, as *roles* translates it, or raise ValueError if there is none."""
     if not isinstance(message, dict):
         raise ValueError("not a message: not a JSON object")

@@ -30,7 +30,7 @@ from context_tui.formats.kit.files import (
     find_data_home,
     list_entries,
     parse_first_values,
-    read_first_values,
+    read_first_object,
     read_status,
 )
 from context_tui.formats.kit.values import as_object, format_title, parse_id
@@ -130,7 +130,7 @@ class OpencodeFormat(Format):
             columns = ("id", "parent_id", "title", "", "directory", "time_updated", "time_created")
             with closing(Database(path)) as database:
                 return list_table_sessions(database, self.name, ("session", "message"), columns, _SIZES_QUERY)
-        value = _read_head(path)
+        value = read_first_object(path)
         if isinstance(exported := value.get("info"), dict):
             return [_build_session_info(path, exported, read_status(path).st_size)]
         session = read_session_object(path)
@@ -180,34 +180,29 @@ class OpencodeFormat(Format):
         """Return the title in a session file or at the start of an export, or "" for a database."""
         if is_database(path):
             return ""
-        value = _read_head(path)
+        value = read_first_object(path)
         info = value.get("info")
         return parse_id((info if isinstance(info, dict) else value).get("title"))
 
     def related_files(self, path: Path) -> Iterable[Path]:
         """Return the folders in which a storage tree keeps the session's messages and parts, or [] for other files."""
-        if is_database(path) or "info" in (head := _read_head(path)):
+        if is_database(path) or "info" in (head := read_first_object(path)):
             return []
         return TreeSource(path, parse_id(head.get("id"))).list_folders()
 
     def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
-        session_id = parse_id(as_object(_read_head(written_session).get("info")).get("id"))
+        session_id = parse_id(as_object(read_first_object(written_session).get("info")).get("id"))
         if not session_id.isascii() or not session_id.removeprefix("ses_").isalnum():
             return ""
         change_folder, file = build_change_folder(session.info.cwd), shlex.quote(str(out_path.absolute()))
         return f"{change_folder}opencode import {file} && opencode --session {session_id}"
 
 
-def _read_head(path: Path) -> dict[str, Any]:
-    values = read_first_values(path)
-    return values[0] if values and isinstance(values[0], dict) else {}
-
-
 def _open_source(path: Path, info: SessionInfo) -> EntrySource:
     session_id, _ = split_branch_id(info.id)
     if is_database(path):
         return TableSource(Database(path), session_id)
-    if "info" in _read_head(path):
+    if "info" in read_first_object(path):
         return ExportSource(path)
     return TreeSource(path, parse_id(read_session_object(path).get("id")))
 

@@ -18,6 +18,7 @@ from context_tui.formats.kit.values import (
     build_tool_use,
     list_objects,
     parse_id,
+    parse_role,
     parse_time_ms,
     parse_tokens,
     parse_usage_or_note,
@@ -53,12 +54,9 @@ class RequestStep:
 
 def parse_message(info: Value, parts: Sequence[Any]) -> ParsedRecord:
     """Parse a message from its body and parts. Raises ValueError if its role is unknown."""
-    role = info.get("role")
-    if role not in ("user", "assistant"):
-        raise ValueError(f"not a message: unknown role {str(role)[:40]!r}")
+    parse = _parse_assistant if parse_role(info) == Role.ASSISTANT else _parse_user
     objects = [part for part in parts if isinstance(part, dict)]
-    notes = ["a part that is not an object"] * (len(parts) - len(objects))
-    return _parse_assistant(info, objects, notes) if role == "assistant" else _parse_user(info, objects, notes)
+    return parse(info, objects, ["a part that is not an object"] * (len(parts) - len(objects)))
 
 
 def parse_opencode_usage(value: Any) -> Usage | None:

@@ -18,6 +18,7 @@ from context_tui.formats.kit.files import (
     list_entries,
     list_files,
     parse_first_values,
+    read_first_object,
     read_first_objects,
 )
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file, list_only_session
@@ -81,7 +82,7 @@ class PiFormat(Format):
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        cwd = as_text(next(iter(read_first_objects(path)), {}).get("cwd"))
+        cwd = as_text(read_first_object(path).get("cwd"))
         return [replace(info, cwd=cwd) for info in list_only_session(path, self.name)]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.kit.files import find_working_folder, read_first_objects
+from context_tui.formats.kit.files import find_working_folder, read_first_object
 from context_tui.formats.kit.values import Block, as_object
 from context_tui.formats.kit.writing import (
     INJECTED_LOSS,
@@ -51,7 +51,7 @@ def write_session(session: Session, path: Path) -> Losses:
 
 def build_resume_command(session: Session, written_session: Path, out_path: Path) -> str:
     """Return a shell command that opens the session by its path, in its project's folder."""
-    header = next(iter(read_first_objects(written_session)), {})
+    header = read_first_object(written_session)
     return f"{build_change_folder(header.get('cwd'))}pi --session {shlex.quote(str(out_path.absolute()))}"
 
 

@@ -19,7 +19,15 @@ from context_tui.formats.kit.documents import Element, Run, decode_element, deco
 from context_tui.formats.kit.message_builder import MessageRecord, ParsedRecord, find_message, validated
 from context_tui.formats.kit.prompts import build_part
 from context_tui.formats.kit.usage import parse_usage
-from context_tui.formats.kit.values import Block, parse_blocks, parse_id, parse_usage_or_note
+from context_tui.formats.kit.values import (
+    Block,
+    are_results,
+    as_list,
+    as_object,
+    parse_blocks,
+    parse_id,
+    parse_usage_or_note,
+)
 from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.formats.openai.reader import OpenAIShape
 from context_tui.formats.responses import ResponsesShape
@@ -84,12 +92,13 @@ class GeminiShape(DocumentShape):
             usage, notes = parse_usage_or_note(parse_gemini_api_usage, value.get("usageMetadata"))
             return MessageRecord(Role.ASSISTANT, blocks, usage=usage, notes=notes)
         waiting = [*self._calls.get(place - 1, ())]
-        for result, name in zip((block for block in blocks if _is_result(block)), names, strict=False):
+        results = (block for block in blocks if block.get("type") == "tool_result")
+        for result, name in zip(results, names, strict=False):
             matches = [each for each in waiting if each["id"] == result["tool_use_id"]]
             if matches := matches or [each for each in waiting if each["name"] == name]:
                 waiting.remove(matches[0])
                 result["tool_use_id"] = matches[0]["id"]
-        return MessageRecord(Role.USER, blocks, has_results=bool(blocks) and all(map(_is_result, blocks)))
+        return MessageRecord(Role.USER, blocks, has_results=are_results(blocks))
 
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
         declarations = (tool.get("functionDeclarations") for tool in parse_tool_schemas(run.get("tools")))
@@ -101,10 +110,9 @@ class GeminiShape(DocumentShape):
         return schemas
 
     def parse_response(self, run: Run) -> dict[str, Any] | None:
-        response = run.get("response")
-        candidates = response.get("candidates") if isinstance(response, dict) else None
-        candidate = candidates[0] if isinstance(candidates, list) and candidates else None
-        content = candidate.get("content") if isinstance(candidate, dict) else None
+        response = as_object(run.get("response"))
+        candidate = next(iter(as_list(response.get("candidates"))), None)
+        content = as_object(candidate).get("content")
         if not isinstance(content, dict):
             return None
         return {"parts": [], **content, "role": "model", "usageMetadata": response.get("usageMetadata")}
@@ -119,10 +127,6 @@ def parse_gemini_api_usage(value: Any) -> Any:
 
 def _is_answer(part: Any) -> bool:
     return isinstance(part, dict) and isinstance(part.get("functionResponse"), dict)
-
-
-def _is_result(block: Block) -> bool:
-    return block.get("type") == "tool_result"
 
 
 class Api(NamedTuple):
@@ -147,8 +151,7 @@ def detect_api(body: Body) -> Api | None:
     if "contents" in members:
         return GEMINI
     if "messages" in members:
-        response = body.response if isinstance(body.response, dict) else {}
-        return CHAT if "completions" in body.path or "choices" in response else ANTHROPIC
+        return CHAT if "completions" in body.path or "choices" in as_object(body.response) else ANTHROPIC
     return RESPONSES if "input" in members else None
 
 
@@ -221,7 +224,7 @@ def copy_element(element: Element) -> Element:
 
 def split_reply(api: Api, reply: dict[str, Any]) -> Sequence[Element]:
     """Return the messages in which the next request will repeat *reply*."""
-    return [item for item in reply.get("output") or []] if api is RESPONSES else [reply]
+    return list(reply.get("output") or []) if api is RESPONSES else [reply]
 
 
 def sign_element(shape: DocumentShape, element: Element, place: int) -> Signature:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from context_tui.formats.kit.documents import Element, decode_element
 from context_tui.formats.kit.message_builder import find_message, problems_as_value_errors
+from context_tui.formats.kit.values import as_object, as_text, list_objects
 from context_tui.formats.requests.bodies import (
     Api,
     Exchange,
@@ -203,9 +204,7 @@ class Conversation:
             step.system = request.parse_system(self.shape)
             step.tools, step.schemas = request.parse_tools(), self.shape.parse_tools(run)
         self.has_tools |= bool(self._prompt[1])
-        response = run.get("response")
-        model = run.get("model") or (response.get("modelVersion") if isinstance(response, dict) else None)
-        step.model = model if isinstance(model, str) else ""
+        step.model = as_text(run.get("model") or as_object(run.get("response")).get("modelVersion"))
 
     def _append(self, step: Step, elements: Sequence[Element], alignment: _Alignment) -> None:
         """Append the new messages of a request; known messages that it lacks are abandoned."""
@@ -362,11 +361,9 @@ class RequestLog:
 
     def count_others(self, group: str) -> int:
         """Return the number of requests in a run that belong to no session."""
-
-        def count_requests(conversations: Collection[Conversation]) -> int:
-            return sum(len(each.exchanges) for each in conversations if each.group == group)
-
-        return count_requests(self.conversations) - count_requests(self.list_by_id().values())
+        sessions = set(self.list_by_id().values())
+        others = (each for each in self.conversations if each.group == group and each not in sessions)
+        return sum(len(each.exchanges) for each in others)
 
 
 def _find_summary(
@@ -393,13 +390,9 @@ def _read_texts(conversation: Conversation, element: Element) -> list[str]:
 
 def _count_cleared_calls(response: Any) -> int:
     """Return the number of oldest calls whose results the server removed from a request."""
-    management = response.get("context_management") if isinstance(response, dict) else None
-    edits = management.get("applied_edits") if isinstance(management, dict) else None
-    for edit in edits if isinstance(edits, list) else ():
-        count = edit.get("cleared_tool_uses") if isinstance(edit, dict) else None
-        if isinstance(count, int) and count > 0:
-            return count
-    return 0
+    edits = list_objects(as_object(as_object(response).get("context_management")).get("applied_edits"))
+    counts = (edit.get("cleared_tool_uses") for edit in edits)
+    return next((count for count in counts if isinstance(count, int) and count > 0), 0)
 
 
 def _squeeze(text: str) -> str:

@@ -23,7 +23,7 @@ from context_tui.formats.claude_code.parsing import is_injected as is_injected_b
 from context_tui.formats.claude_code.paths import find_projects_folder, find_title
 from context_tui.formats.kit.documents import decode_element, decode_items, decode_members
 from context_tui.formats.kit.files import list_entries, open_regular, read_file_stamp, read_whole_file
-from context_tui.formats.kit.values import parse_id, parse_time_ms
+from context_tui.formats.kit.values import as_object, as_text, parse_id, parse_time_ms
 from context_tui.formats.requests.bodies import ANTHROPIC, Body, Exchange, Signature, sign_element
 from context_tui.formats.requests.scanner import SessionFacts
 from context_tui.session.jsontext import loads
@@ -133,7 +133,7 @@ class RequestFolder:
                 if number < len(lines):  # the last line may be half written
                     problems.append(Problem(location, "not JSON; its files are joined by time and content"))
                 continue
-            members = value if isinstance(value, dict) else {}
+            members = as_object(value)
             request, response = (parse_id(members.get(name)) for name in ("request_file", "response_file"))
             if request not in requests:
                 problems.append(Problem(location, f"names a request that is not there: {request[:80]!r}"))
@@ -165,8 +165,7 @@ class RequestFolder:
                 metadata = decode_element(_decode_members(self._read(file.name)).get("metadata"))
             except ValueError:
                 return ""
-            user = metadata.get("user_id") if isinstance(metadata, dict) else None
-            self._groups[file] = _find_session_id(user if isinstance(user, str) else "")
+            self._groups[file] = _find_session_id(as_text(as_object(metadata).get("user_id")))
         return self._groups[file]
 
     def _read_message_id(self, file: _File) -> str:
@@ -253,8 +252,7 @@ def _decode_members(data: bytes) -> dict[str, msgspec.Raw]:
 def _find_session_id(user: str) -> str:
     """Return the session in ``metadata.user_id``, which is JSON, or in older versions a text that ends with it."""
     try:
-        members = loads(user.encode())
-        return parse_id(members.get("session_id")) if isinstance(members, dict) else ""
+        return parse_id(as_object(loads(user.encode())).get("session_id"))
     except ValueError:
         return user.rpartition("_session_")[2] if "_session_" in user else ""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from threading import RLock
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, create_model
 
@@ -169,7 +169,7 @@ class CommandPolicy(BasePolicy):
 @cache
 def read_command(command: PolicyCommand) -> Policy:
     """Start the program and return its policy, the same one for the same command; raises PlanError."""
-    return cast(Policy, CommandPolicy(command))
+    return CommandPolicy(command)
 
 
 def _build_field(key: str, spec: Any) -> tuple[Any, Any]:

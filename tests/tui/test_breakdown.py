@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from textual import on
 
 from context_tui.session.memory import from_messages
 from context_tui.tokens.breakdown import compute_breakdown
@@ -39,7 +38,7 @@ class Parts(Alone):
     """The breakdown of the sample."""
 
     def __init__(self, ascii: bool = False, theme: str = "textual-dark") -> None:
-        self.view = BreakdownView()
+        self.view = BreakdownView(self.filtered, self.went)
         super().__init__(self.view, theme, ascii=ascii)
         self.got: list[tuple[str, Any]] = []
 
@@ -49,15 +48,13 @@ class Parts(Alone):
         self.view.show(CONTEXT, SIZES)
         self.view.focus()
 
-    @on(BreakdownView.FilterRequested)
-    def filtered(self, event: BreakdownView.FilterRequested) -> None:
+    def filtered(self, kind: str, value: str) -> None:
         """Keep the filter."""
-        self.got.append((event.kind, event.value))
+        self.got.append((kind, value))
 
-    @on(BreakdownView.MessageRequested)
-    def went(self, event: BreakdownView.MessageRequested) -> None:
+    def went(self, message: int, block: int) -> None:
         """Keep the place."""
-        self.got.append(("goto", (event.message, event.block)))
+        self.got.append(("goto", (message, block)))
 
 
 def section(rows: list[BreakdownRow], heading: str) -> list[BreakdownRow]:

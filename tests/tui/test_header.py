@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from textual import on
 
 from context_tui.lab.fullness import ContextPart, Fullness, compute_fullness, split_context
 from context_tui.session.facts import Compaction
@@ -66,10 +65,10 @@ class Header(Alone):
         ascii: bool = False,
         height: int = 5,
     ) -> None:
-        self.header = HeaderBar()
+        self.jumps: list[int] = []
+        self.header = HeaderBar(self.jumps.append)
         super().__init__(self.header, theme, ascii=ascii)
         self.session, self.at, self.height = session, at, height
-        self.jumps: list[int] = []
 
     def on_mount(self) -> None:
         """Show it."""
@@ -77,11 +76,6 @@ class Header(Alone):
         self.header.styles.height = self.height
         context = self.session.context_at(self.at)
         self.header.show(self.session, context, answer(self.session, self.at))
-
-    @on(HeaderBar.RequestClicked)
-    def jumped(self, event: HeaderBar.RequestClicked) -> None:
-        """Keep where it goes."""
-        self.jumps.append(event.message)
 
 
 @st.composite
@@ -305,10 +299,10 @@ async def test_the_inspector_counts_what_has_been_read(slow: Slow) -> None:
 async def test_what_is_drawn_is_made_once() -> None:
     app = Header()
     async with app.run_test(size=(120, 6)) as pilot:
-        drawn = app.header.render()
-        assert app.header.render() is drawn
+        drawn = app.header._render()
+        assert app.header._render() is drawn
         await pilot.resize_terminal(100, 6)
-        assert app.header.render() is not drawn
+        assert app.header._render() is not drawn
 
 
 async def test_where_nothing_is_recorded_the_size_is_that_of_the_next_request() -> None:

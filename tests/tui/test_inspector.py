@@ -21,7 +21,6 @@ from context_tui.tokens.measures import build_calibrated_table
 from context_tui.tui.analysis import RuntimeSizes, compute_runtime_sizes
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.apply import ApplyScreen
-from context_tui.tui.inspector.breakdown import BreakdownView
 from context_tui.tui.inspector.filter_screen import FilterScreen
 from context_tui.tui.inspector.keys import build_bindings
 from context_tui.tui.inspector.parameters import ParameterPanel
@@ -441,7 +440,7 @@ async def test_the_breakdown_filters_the_timeline() -> None:
         screen.action_breakdown()
         await settled(pilot)
         assert screen.query_one(ContentSwitcher).current == "breakdown"
-        screen.query_one(BreakdownView).post_message(BreakdownView.FilterRequested("tool", "Bash"))
+        screen._filter_by_part("tool", "Bash")
         await settled(pilot)
         assert screen.view.filter.tool == "Bash" and screen.query_one(Timeline).listed_count == 36
         screen.action_back()

@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from textual import on
 from textual.events import MouseScrollDown, Paste
 from textual.pilot import Pilot
 
@@ -47,7 +46,7 @@ class Tuner(Alone):
     """An app that does what the inspector does: a changed setting comes back as a new plan."""
 
     def __init__(self, policy: str, ascii: bool = False, theme: str = "textual-dark", **values: Any) -> None:
-        self.panel = ParameterPanel(self.change)
+        self.panel = ParameterPanel(self.change, self.selected_one)
         super().__init__(self.panel, theme, ascii=ascii)
         self.policy, self.values = policy, values
         self.changed: list[tuple[str, Any]] = []
@@ -65,8 +64,7 @@ class Tuner(Alone):
         self.values[name] = value
         show(self.panel, self.policy, 44, **self.values)
 
-    @on(ParameterPanel.Selected)
-    def selected_one(self, event: ParameterPanel.Selected) -> None:
+    def selected_one(self) -> None:
         """Give it the curve that it asks for."""
         show(self.panel, self.policy, 44, **self.values)
 
@@ -163,7 +161,7 @@ async def test_a_number_can_be_pasted_and_nothing_else() -> None:
 async def test_values_of_the_recording_version_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SESSION.facts, "agent_version", (2, 1, 20))
     name, context = "claude-code-auto", SESSION.context_at()
-    panel = ParameterPanel(lambda policy, name, value: None)
+    panel = ParameterPanel(lambda policy, name, value: None, lambda: None)
     async with Alone(panel).run_test(size=(120, 12)) as pilot:
         await pilot.pause()
         state = build_runtime_state(context, SESSION.window, len(SESSION))

@@ -20,7 +20,6 @@ from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.app import ContextTuiApp
-from context_tui.tui.inspector.breakdown import BreakdownView
 from context_tui.tui.inspector.timeline import Timeline
 from context_tui.tui.rendering.formatting import MessageReader, format_call, format_line
 from context_tui.tui.terminal.contrast import ContrastAdjuster
@@ -86,7 +85,7 @@ async def test_every_widget_draws_hostile_text_as_text(monkeypatch: pytest.Monke
         screen.action_breakdown()
         await settled(pilot)
         safe(running)
-        screen.query_one(BreakdownView).post_message(BreakdownView.FilterRequested("tool", HOSTILE))
+        screen._filter_by_part("tool", HOSTILE)
         await settled(pilot)
         safe(running)
         screen.action_unfilter()

@@ -43,7 +43,7 @@ async def test_a_request_as_it_was_sent(session: Session) -> None:
 
 
 async def test_system_prompt_and_tools_open_to_their_parts(session: Session) -> None:
-    view = BreakdownView()
+    view = BreakdownView(lambda kind, value: None, lambda message, block: None)
     app = Alone(view)
     async with app.run_test(size=(90, 40)) as pilot:
         view.show(session.context_at(), compute_context_sizes(View(session)))

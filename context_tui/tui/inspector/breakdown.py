@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import sub
@@ -12,7 +12,6 @@ from rich.cells import cell_len
 from textual import events
 from textual.content import Content
 from textual.geometry import Region, Size
-from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -324,22 +323,12 @@ class BreakdownView(ScrollView, can_focus=True):
     BINDINGS = read_bindings("breakdown")
     cursor = reactive(0, repaint=False)
 
-    @dataclass
-    class FilterRequested(Message):
-        """Posted to filter the timeline by a row; ``kind`` is ``category``, ``tool`` or ``path``."""
-
-        kind: str
-        value: str
-
-    @dataclass
-    class MessageRequested(Message):
-        """Posted to go to one of the largest blocks; ``block`` is its number in the session."""
-
-        message: int
-        block: int
-
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(
+        self, filter_by: Callable[[str, str], object], go_to: Callable[[int, int], object], *, id: str | None = None
+    ) -> None:
+        """Create a list; a row calls *filter_by* with its kind and value, or *go_to* with its message and block."""
         super().__init__(id=id)
+        self._filter_by, self._go_to = filter_by, go_to
         self.by_size = True
         self._opened: frozenset[str] = frozenset()
         self._width = 0
@@ -440,12 +429,12 @@ class BreakdownView(ScrollView, can_focus=True):
         """Request a filter by the current row, expand or collapse its category, or go to its message."""
         row = self.rows[self.cursor] if self.rows else None
         if row and row.kind == "message":
-            self.post_message(self.MessageRequested(row.message, row.block))
+            self._go_to(row.message, row.block)
         elif row and row.kind == "open":
             self._opened ^= {row.value}
             self._update_rows()
         elif row and row.kind:
-            self.post_message(self.FilterRequested(row.kind, row.value))
+            self._filter_by(row.kind, row.value)
 
     def action_order(self) -> None:
         """Switch between sorting by size and sorting by the order of the file."""

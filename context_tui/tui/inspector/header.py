@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import PurePath
 
 from textual import events
 from textual.content import Content
-from textual.geometry import Size
-from textual.message import Message
 from textual.widget import Widget
 
 from context_tui.lab.fullness import Fullness, format_level
@@ -101,14 +98,10 @@ class HeaderBar(Widget):
 
     DEFAULT_CSS = "HeaderBar { height: 5; padding: 0 1; text-wrap: nowrap; text-overflow: clip; }"
 
-    @dataclass
-    class RequestClicked(Message):
-        """Posted on a click in the chart; ``message`` belongs to the clicked request, drop or new context."""
-
-        message: int
-
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, choose_message: Callable[[int], object], *, id: str | None = None) -> None:
+        """Create a header; *choose_message* receives the message of a request, drop or new context that is clicked."""
         super().__init__(id=id)
+        self._choose_message = choose_message
         self.session: Session | None = None
         self._request_history = RequestHistory((), ())
         self._starts: list[int] = []
@@ -119,7 +112,6 @@ class HeaderBar(Widget):
         self._account: ContextAccount | None = None
         self._window = Window(0, "assumed")
         self._fullness: Fullness | None = None
-        self._line_cache: tuple[Size, Content] | None = None
         self._columns, self._history_row = range(0), -1
 
     def show(
@@ -149,25 +141,18 @@ class HeaderBar(Widget):
         self._read_messages = 0 if progress < 1 and not len(session) else None
         self._counts = count_context(context, self._starts)
         self._fullness = fullness
-        self._redraw()
+        self.refresh()
 
     def show_progress(self, progress: float, messages: int) -> None:
         """Show how much has been read: *progress* as a share of the file, and *messages* if none was shown yet."""
         self._progress = progress
         if self._read_messages is not None:
             self._read_messages = messages
-        self._redraw()
-
-    def _redraw(self) -> None:
-        self._line_cache = None
         self.refresh()
 
     def render(self) -> Content:
-        if self._line_cache is None or self._line_cache[0] != self.content_size:
-            width, height = self.content_size
-            lines = (clip_runs(runs, width) for runs in self._build_lines(width, height))
-            self._line_cache = self.content_size, build_lines(lines)
-        return self._line_cache[1]
+        width, height = self.content_size
+        return build_lines(clip_runs(runs, width) for runs in self._build_lines(width, height))
 
     def _format_title_line(self, session: Session, window: Window, width: int) -> list[Run]:
         """Format the session's name and counts, and at the right edge the point or the progress of reading."""
@@ -229,4 +214,4 @@ class HeaderBar(Widget):
             width, cell = len(self._columns), cell - self._columns.start
             message = find_message_at_cell(self._request_history, width, self._point, cell)
             if message is not None:
-                self.post_message(self.RequestClicked(message))
+                self._choose_message(message)

@@ -10,7 +10,6 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.geometry import Region
-from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -24,7 +23,6 @@ from context_tui.tui.widgets.styled_text import Run
 MAX_SAMPLED_CHANGES = 4_000
 """Maximum number of changes of a plan that are examined."""
 MAP_WIDTH = 2
-_STYLE_NAMES = ("kept", "cleared", "truncated", "summarised", "dropped", "outside", "view")
 
 
 @dataclass(frozen=True)
@@ -82,21 +80,18 @@ class Minimap(Widget):
     """A map of the whole session, one segment per line; a click or drag goes to the place under the mouse."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES = {f"minimap--{part}" for part in _STYLE_NAMES}
+    COMPONENT_CLASSES = {
+        f"minimap--{part}" for part in ("kept", "cleared", "truncated", "summarised", "dropped", "outside", "view")
+    }
 
-    @dataclass
-    class Clicked(Message):
-        """Posted when the map is clicked or dragged; ``share`` is the height, from 0 at the top to 1."""
-
-        share: float
-
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, select_share: Callable[[float], object], *, id: str | None = None) -> None:
+        """Create a map; *select_share* receives the height of a click or drag, from 0 at the top to 1."""
         super().__init__(id=id)
+        self._select_share = select_share
         self._segments: list[MapSegment] = []
         self._lines: list[list[Run]] = []
         self._build_segments: Callable[[int], list[MapSegment]] = lambda lines: []
         self._window = range(0)
-        self._styles: dict[str, Style] = {}
 
     def show(self, build_segments: Callable[[int], list[MapSegment]]) -> None:
         """Draw the map; *build_segments* returns its segments for a number of lines, and is called again on resize."""
@@ -118,19 +113,14 @@ class Minimap(Widget):
     def on_resize(self) -> None:
         self.show(self._build_segments)
 
-    def notify_style_update(self) -> None:
-        self._styles.clear()
-        super().notify_style_update()
-
     def render_line(self, y: int) -> Strip:
         width = self.size.width
         if y >= len(self._lines):
             return Strip.blank(width, self.rich_style)
-        if not self._styles:
-            self._styles = {part: self.get_component_rich_style(f"minimap--{part}") for part in _STYLE_NAMES}
-        view = self._styles["view"]
+        view = self.get_component_rich_style("minimap--view")
         overlay = Style(bgcolor=view.bgcolor, reverse=view.reverse) if y in self._window else Style.null()
-        return Strip([Segment(text, self._styles[part] + overlay) for text, part in self._lines[y]], MAP_WIDTH)
+        styles = [self.get_component_rich_style(f"minimap--{part}") + overlay for _, part in self._lines[y]]
+        return Strip([Segment(text, style) for (text, _), style in zip(self._lines[y], styles, strict=True)], MAP_WIDTH)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         self.capture_mouse()
@@ -145,4 +135,4 @@ class Minimap(Widget):
 
     def _post_click(self, y: int) -> None:
         if self._lines:
-            self.post_message(self.Clicked(min(max(y, 0), len(self._lines) - 1) / len(self._lines)))
+            self._select_share(min(max(y, 0), len(self._lines) - 1) / len(self._lines))

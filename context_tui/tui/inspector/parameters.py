@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
@@ -12,7 +11,6 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Size
-from textual.message import Message
 from textual.widget import Widget
 
 from context_tui.compaction.plan import Plan
@@ -128,17 +126,17 @@ class ParameterPanel(Widget):
     ParameterPanel.-narrow .outcome { width: 100%; height: 1fr; padding-left: 0; }
     """
 
-    @dataclass
-    class Selected(Message):
-        """Posted when a different setting is selected, so that its curve can be computed."""
+    def __init__(
+        self, change: Callable[[str, str, Any], object], request_curve: Callable[[], object], *, id: str | None = None
+    ) -> None:
+        """Create a panel.
 
-        policy: str
-        name: str
-
-    def __init__(self, change: Callable[[str, str, Any], object], *, id: str | None = None) -> None:
-        """Create a panel; *change* receives the policy, the setting's name and the new value."""
+        Args:
+            change: receives the policy, the setting's name and the new value.
+            request_curve: called when a different setting is selected.
+        """
         super().__init__(id=id)
-        self._change = change
+        self._change, self._request_curve = change, request_curve
         self.policy = ""
         self._shown_at: Context | None = None
         self._values: dict[str, Any] = {}
@@ -254,4 +252,4 @@ class ParameterPanel(Widget):
         event.stop()
         self.curve.clear()
         self.outcome.reserve_lines(self._needed_curve_height)
-        self.post_message(self.Selected(self.policy, event.name))
+        self._request_curve()

@@ -92,22 +92,24 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         return build_inspector_state(self.view, self.options.last_state.policies, breakdown=breakdown)
 
     def compose(self) -> ComposeResult:
-        yield HeaderBar(id="header")
+        timeline = Timeline(id="timeline")
+        yield HeaderBar(partial(self.run_command, self.controller.plan_before), id="header")
         yield StatusLine(id="status")
         with Horizontal(id="middle"):
             with Vertical(id="left"):
-                yield ColumnHeads(id="columns")
+                yield ColumnHeads(self.action_unfilter, id="columns")
                 with Horizontal(id="lines"):
-                    yield Timeline(id="timeline")
-                    yield Minimap(id="minimap")
+                    yield timeline
+                    yield Minimap(timeline.select_share, id="minimap")
                 yield Legend(id="legend")
                 yield SearchBar(self.controller, self.jobs, self.action_match, id="search")
             with ContentSwitcher(initial="breakdown" if self.options.last_state.breakdown else "detail", id="side"):
                 yield Detail(id="detail")
-                yield BreakdownView(id="breakdown")
+                yield BreakdownView(self._filter_by_part, self._go_to_block, id="breakdown")
         with Horizontal(id="tuning"):
             yield Scoreboard(self.action_policy, id="scoreboard")
-            yield ParameterPanel(partial(self.run_command, self.controller.set_param), id="panel")
+            set_param = partial(self.run_command, self.controller.set_param)
+            yield ParameterPanel(set_param, self.panes.request_curve, id="panel")
         yield KeyFooter()
         yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="tiny", markup=False)
 
@@ -310,14 +312,6 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         self.remove_class("-reading")
         self.query_one(Timeline).focus()
 
-    @on(Minimap.Clicked)
-    def _handle_map_click(self, event: Minimap.Clicked) -> None:
-        self.query_one(Timeline).select_share(event.share)
-
-    @on(HeaderBar.RequestClicked)
-    def _handle_header_click(self, event: HeaderBar.RequestClicked) -> None:
-        self.run_command(self.controller.plan_before, event.message)
-
     def go_to(self, location: Location) -> None:
         """Select *location*, notifying the user if all rows had to be listed to show it."""
         self.run_and_show(self.controller.select_location, location)
@@ -344,10 +338,6 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         """Return entries for the command palette: the commands that have no key."""
         return dialogs.list_commands(self)
 
-    @on(ParameterPanel.Selected)
-    def _handle_setting_selected(self) -> None:
-        self.panes.request_curve()
-
     def action_change_value(self, step: int) -> None:
         if self._require_visible_settings():
             self.query_one(ParameterPanel).rows.action_step(step)
@@ -367,7 +357,6 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
     def action_filter(self) -> None:
         dialogs.choose_filter(self)
 
-    @on(ColumnHeads.Cleared)
     def action_unfilter(self) -> None:
         self.run_command(self.controller.clear_filter)
 
@@ -387,14 +376,12 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         self.query_one(ContentSwitcher).current = name
         self.set_class(name == "breakdown", "-parts")
 
-    @on(BreakdownView.FilterRequested)
-    def _handle_breakdown_filter(self, event: BreakdownView.FilterRequested) -> None:
-        self.run_command(self.controller.toggle_part_filter, event.kind, event.value)
+    def _filter_by_part(self, kind: str, value: str) -> None:
+        self.run_command(self.controller.toggle_part_filter, kind, value)
         self._close_covering_breakdown()
 
-    @on(BreakdownView.MessageRequested)
-    def _handle_breakdown_message(self, event: BreakdownView.MessageRequested) -> None:
-        self.go_to(Location(event.message, event.block))
+    def _go_to_block(self, message: int, block: int) -> None:
+        self.go_to(Location(message, block))
         self._close_covering_breakdown()
 
     def _close_covering_breakdown(self) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
 from textual.content import Content
-from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
@@ -48,11 +47,10 @@ class ColumnHeads(Widget):
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"column-heads--{part}" for part in ("edge", "label", "title")}
 
-    class Cleared(Message):
-        """Posted when a click on the line asks to list all rows again."""
-
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, clear_filter: Callable[[], object], *, id: str | None = None) -> None:
+        """Create the line; a click on it calls *clear_filter* while only some rows are listed."""
         super().__init__(id=id)
+        self._clear_filter = clear_filter
         self.title = ""
         self.listed_counts: tuple[int, int] | None = None
         self._messages = 0
@@ -88,7 +86,7 @@ class ColumnHeads(Widget):
 
     def on_click(self) -> None:
         if self.listed_counts:
-            self.post_message(self.Cleared())
+            self._clear_filter()
 
 
 def format_listed_variants(count: int, total: int, focused: bool) -> tuple[str, ...]:

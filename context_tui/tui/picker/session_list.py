@@ -106,7 +106,6 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         super().__init__(id=id)
         self.listing, self._now = listing, now
         self.measure_names()
-        self._styles: dict[str, Style] = {}
 
     def measure_names(self) -> None:
         """Measure the longest session name, to which the name column is fitted."""
@@ -185,10 +184,6 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
             if isinstance(line, SessionItem) and line.key in keys:
                 self.refresh_line(number)
 
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self._styles.clear()
-
     def on_resize(self) -> None:
         self.refresh_listing()
 
@@ -245,12 +240,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         return Strip(segments).adjust_cell_length(width, cursor_style or self._resolve_style(""))
 
     def _resolve_style(self, style_name: str) -> Style:
-        style = self._styles.get(style_name)
-        if style is None:
-            # The colours of a style that is not partial are blended with the background.
-            style = self.get_component_rich_style(f"picker-list--{style_name}") if style_name else self.rich_style
-            self._styles[style_name] = style
-        return style
+        return self.get_component_rich_style(f"picker-list--{style_name}") if style_name else self.rich_style
 
     def _compute_width(self) -> int:
         return self.scrollable_content_region.width or self.size.width

@@ -59,7 +59,6 @@ class ReadingPane(ScrollView, can_focus=True):
         self._starts: list[int] = []  # first line of each part
         self._width = 0
         self._layout = PartLayout(0)
-        self._styles: dict[tuple[str, bool], Style] = {}
         self._is_painted = False
 
     def show(self, parts: Iterable[TextPart], *, follow: bool = False) -> None:
@@ -134,10 +133,6 @@ class ReadingPane(ScrollView, can_focus=True):
         super().watch_scroll_y(old, new)
         self._wrap_visible()
 
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self._styles.clear()
-
     # Drawing
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -199,15 +194,12 @@ class ReadingPane(ScrollView, can_focus=True):
         return segments
 
     def _resolve_style(self, style_name: str, *, is_overlay: bool = False) -> Style:
-        style = self._styles.get((style_name, is_overlay))
-        if style is None:
-            # A style that is not partial has its colours blended with the background.
-            style = self.get_component_rich_style(f"reading-pane--{style_name}")
-            if is_overlay:
-                partial_style = self.get_component_rich_style(f"reading-pane--{style_name}", partial=True)
-                style = partial_style + Style(color=style.color) if partial_style.color else partial_style
-            self._styles[style_name, is_overlay] = style
-        return style
+        # A style that is not partial has its colours blended with the background.
+        style = self.get_component_rich_style(f"reading-pane--{style_name}")
+        if not is_overlay:
+            return style
+        partial_style = self.get_component_rich_style(f"reading-pane--{style_name}", partial=True)
+        return partial_style + Style(color=style.color) if partial_style.color else partial_style
 
     # Selection
 

@@ -128,9 +128,7 @@ def _copy_records(form: Format, session: Session, temporary: Path, out: Path) ->
         return None
     written = _read_back(form, temporary)
     if difference := _find_difference(session, written):
-        raise ExportError(
-            f"{form.name}: the copy reads back with different {difference}; nothing was written; {_REMEDY}"
-        )
+        raise _build_format_error(form, f"the copy reads back with different {difference}")
     if extra := len(written) - len(session):
         notes.append(f"the copy has {extra:,} more messages, recorded after the session was opened")
     return ExportResult(out, form.name, notes, check=check_pairs(session, written.to_messages(), {}))
@@ -140,10 +138,8 @@ def _find_difference(session: Session, written: Session) -> str:
     facts, written_facts, common = session.facts, written.facts, len(session)
     if len(written) > common:
         common -= 1  # what follows may belong to the last message
-    message_facts = _collect_message_facts
-    if len(written) < common or any(
-        message_facts(facts, at) != message_facts(written_facts, at) for at in range(common)
-    ):
+    compared = (_collect_message_facts(facts, at) == _collect_message_facts(written_facts, at) for at in range(common))
+    if len(written) < common or not all(compared):
         return "messages"
     for noun, collect in (("requests", _collect_requests), ("compactions", _collect_compactions)):
         if collect(facts, common) != collect(written_facts, common):
@@ -181,7 +177,9 @@ def _write_context(form: Format, session: Session, temporary: Path, out: Path) -
         losses.append(f"recorded usage left out: {lost_count:,} requests")
     losses += list_unreadable(find_recording(session).facts)
     check = check_pairs(session, written.to_messages(), exportable.renamed_ids)
-    _refuse_unpaired(check, form.name)
+    if introduced := len(check.introduced):
+        problem = f"{introduced:,} calls or results would be unpaired"
+        raise _build_format_error(form, problem, "choose another boundary")
     return ExportResult(out, form.name, losses, form.build_resume_command(session, temporary, out), check)
 
 
@@ -193,12 +191,8 @@ def _write_markdown(session: Session, temporary: Path, out: Path) -> ExportResul
     return ExportResult(out, MARKDOWN, losses, check=check_pairs(session, messages, {}))
 
 
-def _refuse_unpaired(check: PairCheck, name: str) -> None:
-    if check.introduced:
-        raise ExportError(
-            f"{name}: {len(check.introduced):,} calls or results would be unpaired; "
-            "nothing was written; choose another boundary"
-        )
+def _build_format_error(form: Format, problem: str, remedy: str = "choose another format") -> ExportError:
+    return ExportError(f"{form.name}: {problem}; nothing was written; {remedy}")
 
 
 def _build_empty_error(losses: Losses) -> ExportError:
@@ -327,16 +321,12 @@ def _read_back(form: Format, path: Path) -> Session:
         infos = form.list_sessions(path)
         info = next((each for each in infos if not each.parent), infos[0] if infos else None)
         if info is None:
-            raise ExportError(f"{form.name}: the written file holds no session; nothing was written; {_REMEDY}")
+            raise _build_format_error(form, "the written file holds no session")
         return scan(form.make_scanner(path, info))
     except ExportError:
         raise
     except Error as error:
-        reason = f"the written file cannot be read back ({error})"
-        raise ExportError(f"{form.name}: {reason}; nothing was written; {_REMEDY}") from None
-
-
-_REMEDY = "choose another format"
+        raise _build_format_error(form, f"the written file cannot be read back ({error})") from None
 
 
 def _compare_contexts(
@@ -344,26 +334,27 @@ def _compare_contexts(
 ) -> list[str]:
     """List every difference in size, messages and turns between *session* and the *written* session.
 
-    Args:
-        declared: sizes of the losses that the writer declared, by kind.
-        has_losses: whether any loss or note can explain a different size."""
+    *declared* are the sizes of the losses that the writer declared, by kind; with *has_losses*, any loss or note can
+    explain a different size.
+    """
     context, written_context = session.context_at(), restore_inferred(written.context_at())
     missing = weigh_context(exported.context_at()) - declared - weigh_context(written_context)
     if missing:
         missing_text = ", ".join(f"{number:,} {_UNITS[Kind(kind)]}" for kind, number in missing.items())
-        raise ExportError(f"{form.name}: the written file lacks {missing_text}; nothing was written; {_REMEDY}")
-    pairs = [
-        ("est. {:,} token", index_context(written_context).total, index_context(context).total),
+        raise _build_format_error(form, f"the written file lacks {missing_text}")
+    index, written_index = index_context(context), index_context(written_context)
+    sizes = [
+        ("est. {:,} token", written_index.total, index.total),
         ("{:,} message", len(written_context), len(context)),
-        ("{:,} turn", len(index_context(written_context).turn_starts), len(index_context(context).turn_starts)),
+        ("{:,} turn", len(written_index.turn_starts), len(index.turn_starts)),
     ]
-    changed = ((unit, now, before) for unit, now, before in pairs if now != before)
     differences = [
         f"the written file has {unit.format(now)}{'s' if now != 1 else ''} instead of {before:,}"
-        for unit, now, before in changed
+        for unit, now, before in sizes
+        if now != before
     ]
-    if differences and not has_losses and index_context(written_context).total != index_context(context).total:
-        raise ExportError(f"{form.name}: {differences[0]}; nothing was written; {_REMEDY}")
+    if not has_losses and written_index.total != index.total:
+        raise _build_format_error(form, differences[0])
     return differences
 
 

@@ -122,8 +122,7 @@ def _format_result_part(part: Any, losses: Losses) -> Iterator[str]:
 
 
 def _format_image(block: BlockData) -> str:
-    source = block.get("source")
-    source = source if isinstance(source, Mapping) else {}
+    source = block["source"] if isinstance(block.get("source"), Mapping) else {}
     return str(source.get("media_type") or source.get("url") or "of unknown type")[:200]
 
 

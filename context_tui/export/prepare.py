@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Any
 
 from context_tui.compaction.apply import SessionBuilder
 from context_tui.compaction.tool_pairing import (
@@ -24,7 +23,6 @@ from context_tui.compaction.tool_pairing import (
     repair_minimally,
     repair_orphans,
 )
-from context_tui.session.context import Context
 from context_tui.session.losses import Losses, UnsupportedReason
 from context_tui.session.memory import DerivedContent, Origin, find_recording
 from context_tui.session.session import Message, Session
@@ -72,29 +70,23 @@ def build_exportable(
 ) -> ExportableSession:
     """Build a session that can be written from *session*, whose context at the end is *messages*.
 
-    Args:
-        unsupported_reason: tells why a provider's format cannot hold a block; None for a format whose runtime repairs
-            pairs itself.
+    *unsupported_reason* tells why a provider's format cannot hold a block; the runtimes of others repair pairs.
     """
-    context, facts = session.context_at(), session.facts
-    losses = Losses()
+    context, facts, losses = session.context_at(), session.facts, Losses()
+    replaced = context.replacements
     unique_messages, renamed = assign_unique_ids(messages)
     losses.add(NOTE_CALLS_RENAMED, len(renamed))
     if unsupported_reason is not None:
         selections = [_select_blocks(message, unsupported_reason, losses) for message in unique_messages]
         summaries = {at for at, index in enumerate(context.order) if facts.flags[index] & MessageFlag.SUMMARY}
-        kept_messages = [
-            _keep_blocks(message, numbers) for message, numbers in zip(unique_messages, selections, strict=True)
-        ]
+        kept_messages = [*map(_keep_blocks, unique_messages, selections)]
         history, sources, notes = repair_minimally(kept_messages, summaries)
         sources = [_map_source(source, selections) for source in sources]
         if notes:  # results that became text release their images
             selected = [_select_blocks(message, unsupported_reason, losses) for message in history]
-            history = [_keep_blocks(message, numbers) for message, numbers in zip(history, selected, strict=True)]
-            sources = [
-                MessageSource(s.message, [s.blocks[n] for n in numbers])
-                for s, numbers in zip(sources, selected, strict=True)
-            ]
+            history = [*map(_keep_blocks, history, selected)]
+            pairs = zip(sources, selected, strict=True)
+            sources = [MessageSource(each.message, [each.blocks[n] for n in numbers]) for each, numbers in pairs]
         _note_history_end(history, losses)
     else:
         history, sources, notes = repair_orphans(unique_messages, _find_introduced(session, unique_messages))
@@ -103,11 +95,13 @@ def build_exportable(
     builder = SessionBuilder(session)
     for message, (at, places) in zip(history, sources, strict=True):
         if at is not None and message is messages[at]:
-            builder.copy_message(context.order[at], _find_replaced_bodies(context, context.order[at]))
+            rows_of_message = enumerate(rows[at] if replaced else ())
+            texts = {ordinal: replaced[row].text for ordinal, row in rows_of_message if row in replaced}
+            builder.copy_message(context.order[at], texts)
             continue
         origin_rows = [rows[place.message][place.block] if place else -1 for place in places]
         copied_rows = [
-            row if place and block is _get_block(messages, place) and row not in context.replacements else -1
+            row if place and block is messages[place.message]["content"][place.block] and row not in replaced else -1
             for row, place, block in zip(origin_rows, places, message["content"], strict=True)
         ]
         owners = list(dict.fromkeys(facts.block_message[row] for row in origin_rows if row >= 0))
@@ -115,13 +109,6 @@ def build_exportable(
         time = facts.time[owners[0]] if owners else -1
         builder.add_message(message, flags=flags, time=time, rows=copied_rows, injected=unsupported_reason is None)
     return ExportableSession(builder.build_session(session.origin), losses, renamed)
-
-
-def _find_replaced_bodies(context: Context, message: int) -> dict[int, str | None]:
-    if not context.replacements:
-        return {}
-    rows = enumerate(context.facts.blocks_of(message))
-    return {ordinal: context.replacements[row].text for ordinal, row in rows if row in context.replacements}
 
 
 def _select_blocks(message: Message, unsupported_reason: UnsupportedReason, losses: Losses) -> list[int]:
@@ -141,11 +128,6 @@ def _keep_blocks(message: Message, numbers: list[int]) -> Message:
 def _map_source(source: MessageSource, selected: list[list[int]]) -> MessageSource:
     positions = [each and BlockPosition(each.message, selected[each.message][each.block]) for each in source.blocks]
     return MessageSource(source.message, positions)
-
-
-def _get_block(messages: list[Message], place: BlockPosition) -> dict[str, Any]:
-    block: dict[str, Any] = messages[place.message]["content"][place.block]
-    return block
 
 
 def _note_history_end(history: list[Message], losses: Losses) -> None:

@@ -90,26 +90,18 @@ class Report:
         def mask_cell(value: object) -> object:
             return mask(value) if isinstance(value, str) else value
 
-        sections = [
-            replace(
-                section,
-                heading=mask(section.heading),
-                sentences=[mask(sentence) for sentence in section.sentences],
-                tables=[
-                    table._replace(rows=[[mask_cell(value) for value in row] for row in table.rows])
-                    for table in section.tables
-                ],
-            )
-            for section in self.sections
-        ]
+        sections = []
+        for section in self.sections:
+            tables = [each._replace(rows=[[*map(mask_cell, row)] for row in each.rows]) for each in section.tables]
+            sentences = [*map(mask, section.sentences)]
+            sections.append(replace(section, heading=mask(section.heading), sentences=sentences, tables=tables))
         return Report(mask(self.title), sections)
 
 
 def build_session_sections(lab: Lab, studies: Sequence[Study], *, with_text: bool = False) -> list[Section]:
     """Build a report's sections about one session and the policies that were replayed along it.
 
-    Args:
-        with_text: whether to include text of the session: its title, the typed prompts, and the evidence of later uses.
+    With *with_text*, they include text of the session: its title, the typed prompts, and the evidence of later uses.
     """
     session = lab.session
     sections = [_build_overview(session, lab, with_text), _build_fullness_section(session)]
@@ -169,13 +161,10 @@ def _build_size_section(lab: Lab, studies: Sequence[Study]) -> Section:
     lines = [("recorded", studies[0].replay.baseline if studies else recording.recorded_sizes)]
     lines += [(format_replay_label(study.replay), study.replay.sizes) for study in studies]
     replies = [call.message for call in recording.calls]
-    markers = [
-        Marker(
-            min(bisect_left(replies, compaction.message), len(replies) - 1),
-            f"recorded {compaction.trigger} {compaction.kind} compaction",
-        )
-        for compaction in lab.session.facts.compactions
-    ]
+    markers = []
+    for compaction in lab.session.facts.compactions:
+        call = min(bisect_left(replies, compaction.message), len(replies) - 1)
+        markers.append(Marker(call, f"recorded {compaction.trigger} {compaction.kind} compaction"))
     markers += [
         Marker(firing.call, f"{study.replay.policy}: {format_firing(firing)}, {firing.before:,} → {firing.after:,}")
         for study in studies

@@ -48,8 +48,7 @@ class AnthropicShape:
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
         return parse_tool_schemas(run.get("tools"))
 
-    def parse_response(self, run: Run) -> dict[str, Any] | None:
-        return find_reply(run)
+    parse_response = staticmethod(find_reply)
 
     def parse(self, value: Any, place: int) -> MessageRecord:
         """Parse a message. A ``system`` message after the first message counts as injected by a runtime."""

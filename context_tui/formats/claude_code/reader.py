@@ -21,8 +21,8 @@ from context_tui.formats.claude_code.large_records import RecordOutline, decode_
 from context_tui.formats.claude_code.parsing import Record
 from context_tui.formats.kit.branches import BRANCH_PREFIX, BranchFacts
 from context_tui.formats.kit.lines import FAST_PATH_LINES, LineFile, LineReader
-from context_tui.formats.kit.prompts import build_part, get_prompt, set_system, set_tools
-from context_tui.formats.kit.values import parse_blocks, parse_time_ms, parse_tokens, parse_version
+from context_tui.formats.kit.prompts import build_part, get_prompt, join_system, set_system, set_tools
+from context_tui.formats.kit.values import parse_blocks, parse_time_ms, parse_tokens_or_note, parse_version
 from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.session.facts import Compaction, Facts, Usage
 from context_tui.session.jsontext import is_nested_deeper, utf8_len
@@ -202,11 +202,10 @@ class ClaudeCodeScanner:
     # -- records
 
     def _process_record(self, record: Record, place: int, length: int) -> None:
-        facts = self.facts
-        message, kind = -1, RecordKind.METADATA
-        record_type = record.type
+        facts, message, record_type = self.facts, -1, record.type
         if (record.isSidechain or self._chain != MAIN_CHAIN) and self._is_other_chain(record):
-            facts.add_record(place, length, RecordKind.MESSAGE if record_type in parsing.MESSAGE_TYPES else kind)
+            is_message = record_type in parsing.MESSAGE_TYPES
+            facts.add_record(place, length, RecordKind.MESSAGE if is_message else RecordKind.METADATA)
             return
         is_copy = record.uuid in self._message_by_uuid and self._is_copy(record, place, length)
         if not is_copy and parsing.is_clear(record):
@@ -239,9 +238,7 @@ class ClaudeCodeScanner:
                 problem = "not a record: it has no type"
             self._lines.add_problem(place, length, problem)
             return
-        if message >= 0:
-            kind = RecordKind.MESSAGE
-        row = facts.add_record(place, length, kind, message)
+        row = facts.add_record(place, length, RecordKind.MESSAGE if message >= 0 else RecordKind.METADATA, message)
         for note in self._notes:
             self._lines.add_note(row, note)
         self._notes.clear()
@@ -430,11 +427,11 @@ class ClaudeCodeScanner:
     def _process_system(self, record: Record) -> None:
         if record.subtype == "compact_boundary":
             self._epoch_start = record
-            self._notes += filter(None, [_parse_size(record.compactMetadata or {}, "preTokens")[1]])
+            self._notes += _parse_size(record.compactMetadata or {}, "preTokens")[1]
         elif record.subtype == "microcompact_boundary":
             metadata = record.microcompactMetadata or {}
-            (before, *notes), (saved, *more) = (_parse_size(metadata, name) for name in ("preTokens", "tokensSaved"))
-            self._notes += filter(None, (*notes, *more))
+            (before, notes), (saved, more) = (_parse_size(metadata, name) for name in ("preTokens", "tokensSaved"))
+            self._notes += (*notes, *more)
             facts, trigger = self.facts, _parse_text(metadata.get("trigger"))
             rows = (facts.call_row(call) for call in _parse_ids(metadata.get("compactedToolIds")))
             results = (facts.call_result[row] for row in rows if row >= 0)
@@ -476,11 +473,9 @@ class ClaudeCodeScanner:
         return NO_MESSAGES, 0
 
 
-def _parse_size(metadata: dict[str, object], name: str) -> tuple[int | None, str]:
-    try:
-        return parse_tokens(metadata[name], name) if metadata.get(name) is not None else None, ""
-    except ValueError as error:
-        return None, str(error)
+def _parse_size(metadata: dict[str, object], name: str) -> tuple[int | None, tuple[str, ...]]:
+    size, notes = parse_tokens_or_note(metadata, name)
+    return None if metadata.get(name) is None or notes else size, notes
 
 
 def _parse_ids(value: object) -> list[str]:
@@ -561,7 +556,7 @@ class ClaudeCodeContent:
                 yield text.partition("\n")[0], utf8_len(text)
 
     def system(self) -> str:
-        return "\n\n".join(part.text for part in get_prompt(self.facts).system)
+        return join_system(self.facts)
 
     def tools(self) -> list[dict[str, Any]]:
         return [json.loads(part.text) for part in get_prompt(self.facts).tools]

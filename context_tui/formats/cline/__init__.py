@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.formats.base import Claim, Format, Scanner, SessionFile
+from context_tui.formats.base import Claim, Format, Scanner
 from context_tui.formats.cline.paths import find_tasks
 from context_tui.formats.cline.reader import ClineShape, has_text_call
 from context_tui.formats.cline.task_files import (
@@ -42,6 +42,7 @@ class ClineFormat(Format):
     from_source: ClassVar[str] = "deleted ranges, condensed tasks"
 
     related_files = staticmethod(list_related_files)
+    find_sessions = staticmethod(find_tasks)
     unsupported_reason = staticmethod(find_unsupported_block_reason)
     write = staticmethod(write_conversation)
 
@@ -77,9 +78,6 @@ class ClineFormat(Format):
     def read_title(self, path: Path) -> str:
         values = read_first_values(path)
         return _find_title(Run({}, values[0])) if values and isinstance(values[0], list) else ""
-
-    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        return find_tasks(environ)
 
     def can_copy(self, session: Session) -> bool:
         """Return False if there are related files, as a copy of the conversation alone would lack what they record."""

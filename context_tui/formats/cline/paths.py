@@ -32,7 +32,7 @@ def find_extension_storages(environ: Mapping[str, str]) -> Iterator[Path]:
     yield from (home / server / "data" / "User" / "globalStorage" for server in REMOTE_SERVERS)
 
 
-def find_tasks(environ: Mapping[str, str]) -> Iterator[SessionFile]:
+def find_tasks(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
     """Yield the conversation file of every task, of the extensions and of Cline's command line."""
     folders = [storage / name / "tasks" for storage in find_extension_storages(environ) for name in EXTENSIONS]
     for folder in [*folders, find_data_folder(environ) / "tasks"]:
@@ -43,7 +43,7 @@ def find_tasks(environ: Mapping[str, str]) -> Iterator[SessionFile]:
                     break
 
 
-def find_sdk_sessions(environ: Mapping[str, str]) -> Iterator[SessionFile]:
+def find_sdk_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
     """Yield the session files that Cline's SDK keeps."""
     for folder in list_entries(environ.get("CLINE_SESSION_DATA_DIR") or find_data_folder(environ) / "sessions"):
         for path in list_files(folder.path, ".messages.json"):

@@ -6,12 +6,11 @@ messages, and the number of messages at that time. Earlier summaries are lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.formats.base import Claim, SessionFile
+from context_tui.formats.base import Claim
 from context_tui.formats.cline.paths import find_sdk_sessions
 from context_tui.formats.kit.document_scanner import DocumentFormat, DocumentShape, copy_document, read_document_title
 from context_tui.formats.kit.documents import Run
@@ -53,9 +52,7 @@ def _get_compaction_file(path: Path) -> Path:
 class ClineSdkShape(DocumentShape):
     """Parser for Messages API messages with file blocks and marked summaries."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._shortens_results = False
+    _shortens_results = False
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         origin = as_object(run.get("origin"))
@@ -155,6 +152,7 @@ class ClineSdkFormat(DocumentFormat):
     shape = ClineSdkShape
 
     copy = staticmethod(copy_document)
+    find_sessions = staticmethod(find_sdk_sessions)
 
     @staticmethod
     def related_files(path: Path) -> list[Path]:
@@ -192,6 +190,3 @@ class ClineSdkFormat(DocumentFormat):
 
     def read_title(self, path: Path) -> str:
         return read_document_title(path, ClineSdkShape())
-
-    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        return find_sdk_sessions(environ)

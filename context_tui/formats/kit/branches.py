@@ -86,16 +86,10 @@ class BranchFacts:
             return self._all_facts
         self._count_requests()
         selection, facts = self._selection, self._selection.facts
-        facts.branches = [
-            Branch(
-                f"{self._prefix}{number}",
-                len(branch),
-                requests,
-                self._is_at_summary(branch),
-                selection.number_of(min(branch)),
-            )
-            for number, (branch, requests) in enumerate(zip(self._abandoned, self._branch_requests, strict=True), 1)
-        ]
+        facts.branches = []
+        for number, (branch, requests) in enumerate(zip(self._abandoned, self._branch_requests, strict=True), 1):
+            name, first = f"{self._prefix}{number}", selection.number_of(min(branch))
+            facts.branches.append(Branch(name, len(branch), requests, self._is_at_summary(branch), first))
         return facts
 
     def _is_at_summary(self, branch: set[int]) -> bool:
@@ -123,7 +117,7 @@ class BranchFacts:
             return False
         old_state = self._abandoned, self._removed_messages, self._removed_events
         self._revision, self._abandoned = self._tree.revision, self._tree.find_abandoned_branches()
-        self._removed_events = _find_removed_events(self._tree.event_positions, set().union(*self._abandoned))
+        self._removed_events = self._find_removed_events(set().union(*self._abandoned))
         self._removed_messages = set(self._tree.replaced or ()).union(*self._abandoned)
         self._branch_of = {message: index for index, branch in enumerate(self._abandoned) for message in branch}
         return old_state != (self._abandoned, self._removed_messages, self._removed_events)
@@ -149,10 +143,7 @@ class BranchFacts:
             branch.add(root)
         first_removable = root if replaced is None else 0
         removed = set(range(first_removable, len(self._all_facts))) - (branch - set(replaced or ()))
-        return Selection(self._all_facts, removed, _find_removed_events(self._tree.event_positions, removed)).facts
+        return Selection(self._all_facts, removed, self._find_removed_events(removed)).facts
 
-
-def _find_removed_events(
-    event_positions: Mapping[tuple[str, int], int], removed: Collection[int]
-) -> set[tuple[str, int]]:
-    return {event for event, message in event_positions.items() if message in removed}
+    def _find_removed_events(self, removed: Collection[int]) -> set[tuple[str, int]]:
+        return {event for event, message in self._tree.event_positions.items() if message in removed}

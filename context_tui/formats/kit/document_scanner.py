@@ -38,6 +38,7 @@ from context_tui.formats.kit.message_builder import (
     prepare_shape,
     validated,
 )
+from context_tui.formats.kit.prompts import join_system
 from context_tui.formats.kit.values import extract_text, format_title
 from context_tui.session.losses import format_losses
 from context_tui.session.session import Session, SessionInfo
@@ -167,7 +168,7 @@ class DocumentScanner:
         """Return (system prompt, tools), model and response of a run; the last two may be added later."""
         shape, builder = self._new_shape(), MessageBuilder()
         shape.read_metadata(run, builder)
-        return (builder.system, shape.parse_tools(run)), builder.facts.model, shape.parse_response(run)
+        return (join_system(builder.facts), shape.parse_tools(run)), builder.facts.model, shape.parse_response(run)
 
     def _read_stamp(self) -> tuple[tuple[int, int] | None, ...]:
         return tuple(map(files.read_file_stamp, (self._path, *self.related_files)))

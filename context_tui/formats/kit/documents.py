@@ -6,7 +6,6 @@ to the size of the file. Only values that are not strict JSON are decoded at onc
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ import msgspec
 from context_tui.errors import UnreadableSession
 from context_tui.formats.kit import files
 from context_tui.formats.kit.values import as_object, parse_tokens
+from context_tui.formats.kit.writing import encode_json
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads, loads_all
 
@@ -181,12 +181,7 @@ def encode_run(run: Run) -> bytes:
 
 
 def _encode_element(element: Element) -> bytes:
-    if isinstance(element, msgspec.Raw):
-        return bytes(memoryview(element))
-    try:
-        return msgspec.json.encode(element)
-    except (ValueError, RecursionError, TypeError):
-        return json.dumps(element, separators=(",", ":")).encode()
+    return bytes(memoryview(element)) if isinstance(element, msgspec.Raw) else encode_json(element)
 
 
 def read_runs(path: Path, finder: RunFinder | None = None) -> list[Run]:

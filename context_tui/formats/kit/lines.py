@@ -13,6 +13,7 @@ import time
 import weakref
 import zlib
 from collections.abc import Callable, Container, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Generic, TypeVar
 
@@ -79,19 +80,14 @@ class LineFile:
         size = min(status.st_size, self._limit)
         if size < self.size:
             raise self._make_shrunk_error()
-        if self._is_replaced(status):
-            raise FileChanged(f"{self.path}: another file has taken its place; open it again")
+        with suppress(OSError):
+            if not os.path.samestat(os.stat(self.path), status):
+                raise FileChanged(f"{self.path}: another file has taken its place; open it again")
         if size != self.size:
             if self._end and os.pread(self._file.fileno(), len(self._end), self._read - len(self._end)) != self._end:
                 raise FileChanged(f"{self.path}: was written anew since it was read; open it again")
             self.data = mmap.mmap(self._file.fileno(), size, access=mmap.ACCESS_READ)
             self.size = size
-
-    def _is_replaced(self, status: os.stat_result) -> bool:
-        try:
-            return not os.path.samestat(os.stat(self.path), status)
-        except OSError:
-            return False
 
     def format_line(self, start: int, length: int) -> str:
         """Return the text of the line at a place for display, cut after ``MAX_RAW_BYTES``."""
@@ -181,12 +177,9 @@ class LineReader(Generic[R]):
     """
 
     def __init__(self, file: LineFile, facts: Facts, parse: Callable[[bytes], R], prefix: str = "") -> None:
-        """Start a pass over *file*.
+        """Start a pass over *file* that adds problems to *facts*; *prefix* begins the names of lines in messages.
 
-        Args:
-            facts: The facts to which problems are added.
-            parse: Parses the bytes of one JSON value to a record; raises ValueError with the reason if it cannot.
-            prefix: Begins the names of lines in messages.
+        *parse* parses the bytes of one JSON value to a record, or raises ValueError with the reason.
         """
         self._prefix = prefix
         self._file, self._facts, self._parse = file, facts, parse

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from context_tui.app.plugins import format_renames
 from context_tui.errors import Error
-from context_tui.formats.kit.prompts import build_part, get_prompt, set_system, set_tools
+from context_tui.formats.kit.prompts import build_part, get_prompt, join_system, set_system, set_tools
 from context_tui.formats.kit.values import build_text, extract_text, parse_block, parse_tokens, parse_usage_or_note
 from context_tui.session.facts import Compaction, Facts, PromptPart, Usage
 from context_tui.session.problems import Problem
@@ -324,11 +324,10 @@ class RecordAdder:
 
 
 class MessageBuilder:
-    """Builds a session's facts from parsed records. ``system`` and ``tools`` are those of the next request."""
+    """Builds a session's facts from parsed records. ``tools`` are those of the next request."""
 
     def __init__(self) -> None:
         self.facts = Facts()
-        self.system = ""
         self.tools: list[dict[str, Any]] = []
         self._changed: list[int] = []
         self._results_message = -1
@@ -665,7 +664,7 @@ class MessageBuilder:
 
     def set_system(self, parts: Sequence[PromptPart]) -> None:
         """Set the parts of the system prompt that requests have from here on."""
-        self.system = set_system(self.facts, parts)
+        set_system(self.facts, parts)
 
     def set_tools(self, tools: Any) -> None:
         """Set the tool schemas that requests have from here on, in any provider's form."""
@@ -693,7 +692,7 @@ class RecordContent(ABC):
         return [dict(block) for record, number in parsed for block in _list_blocks(record, number)]
 
     def system(self) -> str:
-        return self.builder.system
+        return join_system(self.builder.facts)
 
     def tools(self) -> list[dict[str, Any]]:
         return self.builder.tools

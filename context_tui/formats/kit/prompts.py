@@ -18,13 +18,15 @@ def build_part(*blocks: Block) -> PromptPart:
     return PromptPart(name_text(text), utf8_len(text), text, any("cache_control" in block for block in blocks))
 
 
-def set_system(facts: Facts, parts: Sequence[PromptPart]) -> str:
-    """Record the parts of the system prompt that requests have from here on, and return them joined as one text."""
-    parts = tuple(part for part in parts if part.text)
-    system = "\n\n".join(part.text for part in parts)
-    facts.system_bytes = utf8_len(system)
-    _set_prompt(facts, system=parts)
-    return system
+def set_system(facts: Facts, parts: Sequence[PromptPart]) -> None:
+    """Record the parts of the system prompt that requests have from here on."""
+    _set_prompt(facts, system=tuple(part for part in parts if part.text))
+    facts.system_bytes = utf8_len(join_system(facts))
+
+
+def join_system(facts: Facts) -> str:
+    """Return the newest system prompt as one text."""
+    return "\n\n".join(part.text for part in get_prompt(facts).system)
 
 
 def set_tools(facts: Facts, tools: Any) -> None:

@@ -22,13 +22,17 @@ from context_tui.session.values import BlockFlag, MessageFlag
 T = TypeVar("T")
 
 
-def format_json_line(value: Any) -> bytes:
-    """Return a value as one line of compact UTF-8 JSON that ends with a newline. Lone surrogates are escaped."""
+def encode_json(value: Any) -> bytes:
+    """Return a value as compact UTF-8 JSON. Lone surrogates are escaped."""
     try:
-        data = msgspec.json.encode(value)
-    except (UnicodeEncodeError, RecursionError, ValueError, TypeError):
-        data = json.dumps(value, separators=(",", ":"), default=str).encode()
-    return data + b"\n"
+        return msgspec.json.encode(value)
+    except (RecursionError, ValueError, TypeError):
+        return json.dumps(value, separators=(",", ":"), default=str).encode()
+
+
+def format_json_line(value: Any) -> bytes:
+    """Return a value as one line of compact JSON that ends with a newline."""
+    return encode_json(value) + b"\n"
 
 
 def write_json(value: Any, path: Path) -> None:

@@ -69,8 +69,7 @@ class OpenAIShape:
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
         return parse_schemas(run.get("tools") or run.get("functions"))
 
-    def parse_response(self, run: Run) -> dict[str, Any] | None:
-        return find_reply(run)
+    parse_response = staticmethod(find_reply)
 
     def parse(self, value: Any, place: int) -> MessageRecord:
         speaker, role = parse_role(value, ROLES), value["role"]

@@ -17,10 +17,10 @@ from context_tui.policies.parts.selection import (
     BODY_KIND_LABELS,
     EMPTY_INPUT_BYTES,
     LINE_COUNT_PLACEHOLDER,
+    BlockSelector,
     BodyKind,
     count_marker_bytes,
     is_already_cleared,
-    select_blocks,
 )
 from context_tui.session.blocks import body_to_text, bytes_to_tokens
 from context_tui.session.context import Body, Context
@@ -61,7 +61,8 @@ def plan_body_changes(
     marker = rule.clear.marker if rule.clear else ""
     marker_tokens = build_clear_change(name, marker).body.tokens if rule.clear and body_kind == "results" else 0
     longer_than = count_truncated_bytes(rule.truncate) if rule.truncate else None
-    selection = select_blocks(context, rule.select, rule.keep, body_kind, marker, limits, marker_tokens, longer_than)
+    choice = context, rule.select, rule.keep, body_kind, marker, limits, marker_tokens, longer_than
+    selection = BlockSelector(*choice).select()
     if selection.rows and (too_little := _explain_too_little(rule.only_if, selection.sum_by_rule, body_kind)):
         return build_empty_plan(name, params, context, trigger, f"nothing to {rule.action}: {too_little}")
     tokens = sum(selection.tokens)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Annotated, Literal, NamedTuple
 
@@ -17,6 +17,7 @@ from context_tui.policies.parameters import parse_names
 from context_tui.policies.parts.part import Part
 from context_tui.policies.parts.protection import Keep, ProtectedEnd, SizeLimits
 from context_tui.session.context import Context
+from context_tui.session.facts import Facts
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import START_LENGTH
 from context_tui.session.values import Kind
@@ -93,138 +94,135 @@ def count_marker_bytes(marker: str) -> int:
     return utf8_len(marker.replace(LINE_COUNT_PLACEHOLDER, "00"))
 
 
-def select_blocks(
-    context: Context,
-    rule: Select,
-    keep: Keep,
-    body_kind: BodyKind,
-    marker: str,
-    limits: SizeLimits,
-    marker_tokens: int = 0,
-    longer_than: int | None = None,
-) -> Selection:
-    """Select the blocks that a rule changes; those that an earlier call rejected are not examined again.
+@dataclass(frozen=True)
+class BlockSelector:
+    """The choice of the blocks that a rule changes in a context.
 
-    With *longer_than*, only blocks whose text is known and longer than this, in bytes, are selected.
+    With ``longer_than``, only blocks whose text is known and longer than this, in bytes, are selected.
     """
-    blocks, end = find_blocks_of_kind(context, _BLOCK_KINDS[body_kind]), keep.find_protected_start(context, limits)
-    candidates = _find_candidates(context, rule, body_kind, marker, blocks)
-    high = bisect_left(blocks.position, end)
-    low = _find_walk_stop(context, rule, body_kind, marker, blocks, high)
-    first = max(bisect_left(blocks.position, keep.first), low) if keep.first else low
-    chosen = _filter_by_age_and_pairing(context, rule, blocks, candidates, first, high)
-    tokens = _build_token_counter(context, body_kind, blocks, by_character=limits.by_character)
-    beyond = len(chosen) if keep.result_tokens is None else _count_beyond_budget(chosen, tokens, keep.result_tokens)
-    if keep.results is not None:
-        if keep.count == "eligible":
-            chosen = chosen[: _count_cleared(len(chosen), keep)]
-        else:
-            chosen = slice_between(chosen, 0, _count_cleared(len(blocks.block), keep))
-    chosen = chosen[:beyond]
-    enough = False
-    if rule.until:
-        count = _count_until_freed(chosen, tokens, rule.until, marker_tokens)
-        chosen, enough = chosen[:count], count < len(chosen)
-    if longer_than is not None and chosen:
-        longer = _find_candidates(context, rule, body_kind, marker, blocks, longer_than)
-        chosen = _filter_by_age_and_pairing(context, rule, blocks, longer, chosen[0], chosen[-1] + 1)
-    older = bool(blocks.position) and blocks.position[0] < end
-    truncates = longer_than is not None
-    keep_reason = KeepReasons(context, rule, keep, body_kind, marker, limits, marker_tokens, low, enough, truncates)
-    sizes = [*map(_build_token_counter(context, body_kind, blocks), chosen)]
-    sum_by_rule = sum(map(tokens, chosen) if limits.by_character else sizes)
-    return Selection([blocks.block[number] for number in chosen], sizes, sum_by_rule, older, keep_reason)
 
+    context: Context
+    rule: Select
+    keep: Keep
+    body_kind: BodyKind
+    marker: str
+    limits: SizeLimits
+    marker_tokens: int = 0
+    longer_than: int | None = None
 
-def _find_candidates(
-    context: Context,
-    rule: Select,
-    body_kind: BodyKind,
-    marker: str,
-    blocks: BlockColumns,
-    longer_than: int | None = None,
-) -> list[int]:
-    unmarked = _find_by_marker(context, body_kind, marker, blocks, is_cleared=False)
-    limits = rule.tools, rule.except_tools, rule.larger_than, rule.at_least, rule.longer_than, longer_than
-    if limits == _NO_LIMITS:
-        return unmarked
+    @cached_property
+    def blocks(self) -> BlockColumns:
+        """All blocks of the kind that the rule changes."""
+        return find_blocks_of_kind(self.context, _BLOCK_KINDS[self.body_kind])
 
-    def choose(numbers: range) -> list[int]:
-        candidates = slice_between(unmarked, numbers.start, numbers.stop)
-        return _filter_by_tool_and_size(context, rule, body_kind, blocks, candidates, longer_than)
+    def select(self) -> Selection:
+        """Select the blocks that the rule changes; those that an earlier call rejected are not examined again."""
+        rule, keep, blocks, limits = self.rule, self.keep, self.blocks, self.limits
+        end = keep.find_protected_start(self.context, limits)
+        high = bisect_left(blocks.position, end)
+        low = self._find_walk_stop(high)
+        first = max(bisect_left(blocks.position, keep.first), low) if keep.first else low
+        chosen = self._filter_by_age_and_pairing(slice_between(self._find_candidates(None), first, high))
+        count_tokens = self._build_token_counter(by_character=limits.by_character)
+        beyond = len(chosen)
+        if keep.result_tokens is not None:
+            beyond = _count_beyond_budget(chosen, count_tokens, keep.result_tokens)
+        if keep.results is not None:
+            if keep.count == "eligible":
+                chosen = chosen[: _count_cleared(len(chosen), keep)]
+            else:
+                chosen = slice_between(chosen, 0, _count_cleared(len(blocks.block), keep))
+        chosen = chosen[:beyond]
+        enough = False
+        if rule.until:
+            count = _count_until_freed(chosen, count_tokens, rule.until, self.marker_tokens)
+            chosen, enough = chosen[:count], count < len(chosen)
+        if self.longer_than is not None and chosen:
+            longer = slice_between(self._find_candidates(self.longer_than), chosen[0], chosen[-1] + 1)
+            chosen = self._filter_by_age_and_pairing(longer)
+        older = bool(blocks.position) and blocks.position[0] < end
+        sizes = [*map(self._build_token_counter(), chosen)]
+        sum_by_rule = sum(map(count_tokens, chosen) if limits.by_character else sizes)
+        rows = [blocks.block[number] for number in chosen]
+        return Selection(rows, sizes, sum_by_rule, older, KeepReasons(self, low, enough))
 
-    return select_block_numbers(index_context(context), ("fitting", body_kind, marker, *limits), blocks, choose)
+    def _find_candidates(self, longer_than: int | None) -> list[int]:
+        unmarked, rule = self._find_by_marker(is_cleared=False), self.rule
+        limits = rule.tools, rule.except_tools, rule.larger_than, rule.at_least, rule.longer_than, longer_than
+        if limits == _NO_LIMITS:
+            return unmarked
+
+        def choose(numbers: range) -> list[int]:
+            candidates = slice_between(unmarked, numbers.start, numbers.stop)
+            return self._filter_by_tool_and_size(candidates, longer_than)
+
+        key = ("fitting", self.body_kind, self.marker, *limits)
+        return select_block_numbers(index_context(self.context), key, self.blocks, choose)
+
+    def _find_by_marker(self, *, is_cleared: bool) -> list[int]:
+        """Return the numbers of the blocks that are already cleared, or of all others."""
+        context, block, body_kind, marker = self.context, self.blocks.block, self.body_kind, self.marker
+
+        def choose(numbers: range) -> list[int]:
+            return [n for n in numbers if is_already_cleared(context, block[n], body_kind, marker) == is_cleared]
+
+        return select_block_numbers(index_context(context), (is_cleared, body_kind, marker), self.blocks, choose)
+
+    def _filter_by_tool_and_size(self, chosen: list[int], longer_than: int | None) -> list[int]:
+        facts, replaced, block, rule = self.context.facts, self.context.replacements, self.blocks.block, self.rule
+        if rule.tools:
+            only = _find_tool_rows(facts, rule.tools)
+            chosen = [number for number in chosen if facts.tool[block[number]] in only]
+        if rule.except_tools:
+            never = _find_tool_rows(facts, rule.except_tools)
+            chosen = [number for number in chosen if facts.tool[block[number]] not in never]
+        if rule.larger_than is not None or rule.at_least is not None:
+            least = max(rule.at_least or 0, -1 if rule.larger_than is None else rule.larger_than + 1)
+            count_tokens = self._build_token_counter()
+            chosen = [number for number in chosen if count_tokens(number) >= least]
+        if rule.longer_than is not None or longer_than is not None:
+            max_bytes, text = max(rule.longer_than or 0, longer_than or 0), facts.text_bytes
+            sizes = [(body.size if (body := replaced.get(block[number])) else text[block[number]]) for number in chosen]
+            chosen = [number for number, size in zip(chosen, sizes, strict=True) if size > max_bytes]
+        if longer_than is not None:
+            bodies = [replaced.get(block[number]) for number in chosen]
+            chosen = [n for n, body in zip(chosen, bodies, strict=True) if body is None or body.text is not None]
+        return chosen
+
+    def _filter_by_age_and_pairing(self, chosen: list[int]) -> list[int]:
+        context, block, rule = self.context, self.blocks.block, self.rule
+        if rule.older_than is not None:
+            chosen = [number for number in chosen if _is_old(context, rule.older_than, block[number])]
+        if rule.paired:
+            calls = index_context(context).tool_of_call
+            chosen = [number for number in chosen if context.facts.call[block[number]] in calls]
+        return chosen
+
+    def _build_token_counter(self, *, by_character: bool = False) -> Callable[[int], int]:
+        context, block = self.context, self.blocks.block
+        if self.body_kind != "results":
+            return lambda number: count_block_tokens(context, block[number])
+        if by_character:
+            return lambda number: count_result_by_characters(context.facts, block[number])
+        return index_context(context).results.tokens.__getitem__
+
+    def _find_walk_stop(self, high: int) -> int:
+        """Return the number of the oldest block that the walk back from *high* reaches before it stops."""
+        low = 0
+        if "summary" in self.rule.stop_at and (summaries := index_context(self.context).summaries):
+            low = min(bisect_left(self.blocks.position, summaries[-1] + 1), high)
+        if "cleared" in self.rule.stop_at:
+            cleared = self._find_by_marker(is_cleared=True)
+            cleared_count = bisect_left(cleared, high)
+            low = max(low, cleared[cleared_count - 1] + 1) if cleared_count else low
+        return low
 
 
 _NO_LIMITS = ((), (), None, None, None, None)
 
 
-def _find_by_marker(
-    context: Context, body_kind: BodyKind, marker: str, blocks: BlockColumns, *, is_cleared: bool
-) -> list[int]:
-    """Return the numbers of the blocks that are already cleared, or of all others."""
-    block = blocks.block
-
-    def choose(numbers: range) -> list[int]:
-        return [n for n in numbers if is_already_cleared(context, block[n], body_kind, marker) == is_cleared]
-
-    return select_block_numbers(index_context(context), (is_cleared, body_kind, marker), blocks, choose)
-
-
-def _filter_by_tool_and_size(
-    context: Context,
-    rule: Select,
-    body_kind: BodyKind,
-    blocks: BlockColumns,
-    chosen: list[int],
-    longer_than: int | None,
-) -> list[int]:
-    facts, replaced, block = context.facts, context.replacements, blocks.block
-    if rule.tools:
-        only = _find_tool_rows(context, rule.tools)
-        chosen = [number for number in chosen if facts.tool[block[number]] in only]
-    if rule.except_tools:
-        never = _find_tool_rows(context, rule.except_tools)
-        chosen = [number for number in chosen if facts.tool[block[number]] not in never]
-    if rule.larger_than is not None or rule.at_least is not None:
-        least = max(rule.at_least or 0, -1 if rule.larger_than is None else rule.larger_than + 1)
-        tokens = _build_token_counter(context, body_kind, blocks)
-        chosen = [number for number in chosen if tokens(number) >= least]
-    if rule.longer_than is not None or longer_than is not None:
-        max_bytes, text = max(rule.longer_than or 0, longer_than or 0), facts.text_bytes
-        sizes = [(body.size if (body := replaced.get(block[number])) else text[block[number]]) for number in chosen]
-        chosen = [number for number, size in zip(chosen, sizes, strict=True) if size > max_bytes]
-    if longer_than is not None:
-        bodies = [replaced.get(block[number]) for number in chosen]
-        chosen = [n for n, body in zip(chosen, bodies, strict=True) if body is None or body.text is not None]
-    return chosen
-
-
-def _find_tool_rows(context: Context, tools: Sequence[str]) -> frozenset[int]:
-    return frozenset(row for row, name in enumerate(context.facts.tools) if name in tools)
-
-
-def _filter_by_age_and_pairing(
-    context: Context, rule: Select, blocks: BlockColumns, candidates: list[int], first: int, end: int
-) -> list[int]:
-    chosen, facts = slice_between(candidates, first, end), context.facts
-    if rule.older_than is not None:
-        chosen = [number for number in chosen if _is_old(context, rule.older_than, blocks.block[number])]
-    if rule.paired:
-        calls = index_context(context).tool_of_call
-        chosen = [number for number in chosen if facts.call[blocks.block[number]] in calls]
-    return chosen
-
-
-def _build_token_counter(
-    context: Context, body_kind: BodyKind, blocks: BlockColumns, *, by_character: bool = False
-) -> Callable[[int], int]:
-    if body_kind == "results" and by_character:
-        facts = context.facts
-        return lambda number: count_result_by_characters(facts, blocks.block[number])
-    if body_kind == "results":
-        return index_context(context).results.tokens.__getitem__
-    return lambda number: count_block_tokens(context, blocks.block[number])
+def _find_tool_rows(facts: Facts, tools: Sequence[str]) -> frozenset[int]:
+    return frozenset(row for row, name in enumerate(facts.tools) if name in tools)
 
 
 def _is_old(context: Context, seconds: int, block: int) -> bool:
@@ -237,34 +235,27 @@ def _is_old(context: Context, seconds: int, block: int) -> bool:
 class KeepReasons:
     """Function object that explains why a rule leaves a block unchanged; its lookups are built on demand."""
 
-    context: Context
-    rule: Select
-    keep: Keep
-    of: BodyKind
-    marker: str
-    limits: SizeLimits
-    marker_tokens: int
+    selector: BlockSelector
     first_number: int
     freed_enough: bool
-    truncates: bool
 
     @cached_property
     def _protected_ends(self) -> list[ProtectedEnd]:
-        return self.keep.find_protected_ends(self.context, self.limits)
+        return self.selector.keep.find_protected_ends(self.selector.context, self.selector.limits)
 
     @cached_property
     def _unreached_rows(self) -> frozenset[int]:
-        return frozenset(find_blocks_of_kind(self.context, _BLOCK_KINDS[self.of]).block[: self.first_number])
+        return frozenset(self.selector.blocks.block[: self.first_number])
 
     @cached_property
     def _not_shorter_rows(self) -> frozenset[int]:
-        if not self.truncates:
+        if self.selector.longer_than is None:
             return frozenset()
-        rules = (self.rule, self.keep, self.of, self.marker, self.limits, self.marker_tokens)
-        return frozenset(select_blocks(self.context, *rules).rows)
+        return frozenset(replace(self.selector, longer_than=None).select().rows)
 
     def __call__(self, position: int, block: int | None) -> KeepReason:
-        context, rule, keep, body_kind = self.context, self.rule, self.keep, self.of
+        context, rule, keep = self.selector.context, self.selector.rule, self.selector.keep
+        body_kind = self.selector.body_kind
         for end in self._protected_ends:
             if position >= end.start:
                 return KeepReason(end.code, end.explanation)
@@ -274,7 +265,7 @@ class KeepReasons:
             verb = "is" if body_kind == "thinking" else "are"
             explanation = f"only {BODY_KIND_LABELS[body_kind]} {verb} {BODY_ACTION_LABELS[body_kind]}"
             return KeepReason(VerdictCode.NOT_A_RESULT, explanation)
-        if is_already_cleared(context, block, body_kind, self.marker):
+        if is_already_cleared(context, block, body_kind, self.selector.marker):
             return KeepReason(VerdictCode.ALREADY_CLEARED, "already cleared")
         if block in self._unreached_rows:
             return KeepReason(VerdictCode.KEPT, f"before {' or '.join(_STOP_LABELS[stop] for stop in rule.stop_at)}")
@@ -316,20 +307,6 @@ def _explain_age_or_pairing(context: Context, rule: Select, block: int) -> KeepR
     if rule.older_than is not None and not _is_old(context, rule.older_than, block):
         return KeepReason(VerdictCode.KEPT, f"not older than {rule.older_than:,} seconds")
     return None
-
-
-def _find_walk_stop(
-    context: Context, rule: Select, body_kind: BodyKind, marker: str, blocks: BlockColumns, high: int
-) -> int:
-    """Return the number of the oldest block that the walk back from *high* reaches before it stops."""
-    low = 0
-    if "summary" in rule.stop_at and (summaries := index_context(context).summaries):
-        low = min(bisect_left(blocks.position, summaries[-1] + 1), high)
-    if "cleared" in rule.stop_at:
-        cleared = _find_by_marker(context, body_kind, marker, blocks, is_cleared=True)
-        cleared_count = bisect_left(cleared, high)
-        low = max(low, cleared[cleared_count - 1] + 1) if cleared_count else low
-    return low
 
 
 def _count_cleared(count: int, keep: Keep) -> int:

@@ -226,10 +226,7 @@ class ContextTuiApp(App[None]):
                 self.notify(make_visible(str(error)), severity="warning", markup=False)
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy *text* to the system clipboard, or else through the terminal (OSC 52), and show a notification.
-
-        Lone surrogates, which UTF-8 cannot encode, become question marks.
-        """
+        """Copy *text* to the system clipboard, or else through the terminal (OSC 52); lone surrogates become ``?``."""
         self._clipboard = text = text.encode("utf-8", "replace").decode("utf-8")
         if self._copy_process is not None:
             cancel_copy(self._copy_process)
@@ -285,7 +282,6 @@ class ContextTuiApp(App[None]):
         save_picture(self.screen, path, title.lower().replace(" ", "-"))
 
     def action_help_quit(self) -> None:
-        """Explain that ctrl+c does not quit."""
         self.notify("Nothing is selected to copy: drag over a message first; ctrl+q quits", markup=False, timeout=4)
 
     def action_quit_early(self) -> None:
@@ -343,7 +339,6 @@ class ContextTuiApp(App[None]):
             self.open_picker(self.target)
 
     def on_sessions_screen_opened(self, event: SessionsScreen.Opened) -> None:
-        """Open a session of a sweep in the inspector, with the chosen setting."""
         from context_tui.policies.parameter_space import find_changed_values
 
         info = self.sweep.infos.get(event.name) if self.sweep else None
@@ -448,7 +443,6 @@ class ContextTuiApp(App[None]):
             self.notify(f"Sub-agent {make_visible(answer.id)}; esc goes back to its call", markup=False, timeout=6)
 
     def on_inspector_screen_back_requested(self) -> None:
-        """Return from a subagent to the call that started it."""
         if self._find_caller_screen() is not None:
             self._replace_session(None)
 
@@ -524,11 +518,7 @@ def _exit_process(code: int) -> None:
 
 
 def run(app: ContextTuiApp, *, mouse: bool = True) -> int:
-    """Run the application, restoring and saving the state kept between runs, and return the exit code.
-
-    Raises:
-        Exception: The program crashed; the terminal has been restored.
-    """
+    """Run the application with the state kept between runs; return the exit code, or raise the error of a crash."""
     path = None if app.options.demo else state_path()
     last_state = read_state(path)
     app.options, app.last_state = replace(app.options, last_state=last_state), last_state

@@ -174,11 +174,7 @@ class Controller:
             self._update_listing()
 
     def open_session(self, session: Session, *, at_end: bool = False) -> None:
-        """Show a session that has been read to the end, keeping the choices the user made while it was read.
-
-        Args:
-            at_end: whether to move the cursor to the planning point because the user followed the end of the session.
-        """
+        """Show a session read to its end, with the choices made so far; *at_end* moves the cursor to the point."""
         self.is_reading = False
         view = self.view.with_session(session).with_point(self.view.at)
         if at_end or not self.has_moved_cursor:
@@ -406,11 +402,7 @@ class Controller:
     def adopt_settings(
         self, policy: str, params: Mapping[str, Mapping[str, Any]], at: int | None, location: Location | None = None
     ) -> str:
-        """Adopt a policy and settings chosen on another screen; plan before *at* and go to *location* if given.
-
-        Returns:
-            A message for the user, or "" if neither the policy nor the settings differ from the current ones.
-        """
+        """Adopt settings of another screen, plan before *at*, go to *location*; return a message if they differ."""
         view = self.view
         differs = policy != view.policy or any(params.get(name, {}) != view.params.get(name, {}) for name in params)
         if differs:

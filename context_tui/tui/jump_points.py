@@ -36,10 +36,7 @@ def find_jump_points(
 ) -> list[JumpPoint]:
     """Return the points to jump to in order, one per message; the first message of a session is never included.
 
-    Args:
-        firings: points at which the trigger begins to fire.
-        first_effect: first point at which the plan changes something, if that is not the first firing.
-        break_points: the result of :func:`find_break_points`, if it is computed already.
+    The trigger begins to fire at *firings*; the plan first changes something at *first_effect*, if that differs.
     """
     reasons: dict[int, list[str]] = {}
     for number, at in enumerate(firings):

@@ -14,11 +14,7 @@ MAX_NUMBERED_NAMES = 1_000
 
 
 def save_new_file(text: str, name: str, suffix: str) -> Path:
-    """Write *text* to a new file in the working directory and return the path of the file.
-
-    The file is ``NAME.SUFFIX``, or ``NAME-2.SUFFIX`` and so on if that exists.
-    Raises OSError if the file cannot be written.
-    """
+    """Write *text* to a new file ``NAME.SUFFIX``, or ``NAME-2.SUFFIX`` and so on, in the working directory."""
     for number in range(1, MAX_NUMBERED_NAMES):
         path = Path(f"{name}.{suffix}" if number == 1 else f"{name}-{number}.{suffix}")
         with suppress(FileExistsError), path.open("x", encoding="utf-8") as file:

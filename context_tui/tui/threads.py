@@ -63,14 +63,7 @@ _threads: WeakSet[Thread] = WeakSet()
 
 
 async def run_in_thread(work: Callable[[ThreadJob], Result], pause: Callable[[], object] = lambda: None) -> Result:
-    """Run *work* in a daemon thread, which does not delay the exit, and return the result.
-
-    Args:
-        pause: called between two slices of the work; it may block until the program is idle.
-
-    Raises:
-        Exception: any exception that *work* raised.
-    """
+    """Run *work* in a daemon thread, which does not delay the exit; *pause* is called between two of its slices."""
     loop = asyncio.get_running_loop()
     job = ThreadJob(loop, pause)
     future: asyncio.Future[Result] = loop.create_future()

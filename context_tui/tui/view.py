@@ -281,11 +281,7 @@ def restore_settings(state: InspectorState, session: Session) -> tuple[str, Poli
 
 
 def build_inspector_state(view: View, policies: Mapping[str, str], *, breakdown: bool) -> InspectorState:
-    """Build the state to save for the next run; settings bound to one session, such as manual marks, are left out.
-
-    Args:
-        policies: policies saved earlier, by session format; only the entry for this session's format changes.
-    """
+    """Build the state to save for the next run, without settings bound to a session; *policies* were saved earlier."""
     agent = view.session.info.format
     policies = {name: policy for name, policy in policies.items() if name != agent}
     if view.policy != find_initial_policy(view.session):

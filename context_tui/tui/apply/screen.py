@@ -85,14 +85,10 @@ RESTING_PHASES = (Phase.READY, Phase.DONE, Phase.FAILED)
 class ApplyScreen(
     RefusingScreen[Session | None], WorkErrorHandler, ModalScreen[Session | None], inherit_bindings=False
 ):
-    """A screen that applies a plan; returns the new session, or None if nothing was accepted.
+    """A screen that applies a plan, at once if it needs no summary; returns the new session, or None.
 
-    Args:
-        plan: plan, applied at once if it needs no summary.
-        drafts: store of drafts; by default the drafts are lost when the screen closes.
-        kind: initially chosen kind of summarizer.
-        environ: environment with settings and keys; by default, the process environment.
-        transport: transport of requests, for tests.
+    Without *drafts*, the drafts are lost when the screen closes. *environ* stands for the process environment, and
+    *transport* for the network.
     """
 
     CSS_PATH = "apply.tcss"
@@ -303,7 +299,6 @@ class ApplyScreen(
         self._show_initial_draft()
 
     def action_choose(self, kind: str) -> None:
-        """Choose a kind of summarizer, and show the newest draft that it wrote."""
         if kind != self.kind:
             self._choose_summarizer(kind)
 
@@ -311,7 +306,6 @@ class ApplyScreen(
         self._choose_summarizer(self._choice.next_kind)
 
     def action_show_draft(self, number: int) -> None:
-        """Show the draft with the given number, and choose the summarizer that wrote it."""
         draft = next((draft for draft in self.drafts if draft.number == number), None)
         if draft is None:
             return
@@ -322,13 +316,11 @@ class ApplyScreen(
         self._show_draft(draft)
 
     def action_next_draft(self, step: int) -> None:
-        """Show the next older draft (+1) or the next newer one (-1), wrapping around."""
         numbers = [draft.number for draft in self.drafts]
         position = numbers.index(self.shown_draft.number) + step if self.shown_draft else 0
         self.action_show_draft(numbers[position % len(numbers)])
 
     def action_mask(self) -> None:
-        """Mask suspected secrets in the messages to be sent, or send them unmasked; drafts stay as they are."""
         if self.prepared:
             self.prepared = self.prepared.with_masking(not self.prepared.masked)
             self._show_head()
@@ -361,7 +353,6 @@ class ApplyScreen(
     # Writing
 
     def action_begin(self) -> None:
-        """Have the chosen summarizer write a summary; earlier drafts are kept."""
         if isinstance(self.summarizer, SummarizerError) or self.prepared is None or self.phase is Phase.WRITING:
             return
         self.phase, self._stop_notice = Phase.WRITING, ""
@@ -375,7 +366,6 @@ class ApplyScreen(
         self._writer = self._write(attempt, self.prepared)
 
     def show_work_error(self, message: str, group: str) -> None:
-        """Show an error in a background thread; no draft is lost."""
         if self._attempt is not None:
             error = SummarizerError(message)
             self._handle_failure(error, self._attempt.fail(error))
@@ -438,7 +428,6 @@ class ApplyScreen(
         self._set_status(f"✗ {error}{texts.format_partial_draft_notice(draft)}", "error")
 
     def action_cancel(self) -> None:
-        """Stop the summarizer, keeping the text received so far as a draft."""
         attempt, self._attempt = self._attempt, None
         if attempt is None:
             return
@@ -469,7 +458,6 @@ class ApplyScreen(
             self._set_status("Press esc to finish, ctrl+z to undo")
 
     def action_finish(self) -> None:
-        """Store the edited text as a draft, and show it with its checks."""
         draft, text = self.shown_draft, self.query_one("#apply-editor", TextArea).text
         self._set_status("")
         if draft and text != sanitize(draft.text):

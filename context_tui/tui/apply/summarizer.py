@@ -14,12 +14,7 @@ from context_tui.tui.drafts import Draft, DraftEnding, Drafts
 
 
 class SummarizerChoice:
-    """The choice of a summarizer for a plan; ``summarizer`` is an error if the chosen one cannot be used.
-
-    Args:
-        kind, model, base_url: initial choice; None for the defaults.
-        environ: environment with settings and keys; by default, the process environment.
-    """
+    """The choice of a summarizer for a plan; ``summarizer`` is an error if the chosen one cannot be used."""
 
     def __init__(
         self, plan: Plan, kind: str, model: str | None, base_url: str | None, environ: Mapping[str, str] | None

@@ -64,7 +64,6 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the search for compactions has finished."""
         return bool(self.comparisons)
 
     @property
@@ -147,7 +146,6 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
         self.draw()
 
     def show_work_error(self, message: str, group: str) -> None:
-        """Notify the user of an error in a background thread."""
         notify_briefly(self, message, warn=True)
 
     def draw(self) -> None:
@@ -211,7 +209,6 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
 
     @when_ready
     def action_returned(self, step: int) -> None:
-        """Go to the next (+1) or previous (-1) lost message that was needed later."""
         if not self.comparison.is_reuse_known:
             notify_briefly(self, "Still looking for what was needed later")
         elif self.comparison.move_to_reused(step):
@@ -233,12 +230,10 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
 
     @when_ready
     def action_inspect(self) -> None:
-        """Close this screen and go to the message in the inspector, planning before the compaction."""
         self._close_at_message(self.comparison.message, self.comparison.compaction.message)
 
     @when_ready
     def action_use(self) -> None:
-        """Close this screen and go to where the inspector shows the message's later use."""
         reused_blocks = self.comparison.reused_by_message.get(self.comparison.message)
         if not reused_blocks:
             notify_briefly(self, "This message was not needed later, as far as the recording shows")

@@ -163,7 +163,6 @@ class ExportScreen(RefusingScreen[ExportResult | None], WorkErrorHandler, ModalS
         self._export(Path(os.path.expanduser(name)), force)
 
     def show_work_error(self, message: str, group: str) -> None:
-        """Show an error in a background thread in the status line."""
         self._set_status(f"✗ {message}", is_error=True)
 
     @work(group="export", description="write the file", exit_on_error=False)

@@ -426,7 +426,6 @@ class BreakdownView(ScrollView, can_focus=True):
                 self.scroll_to(y=0, animate=False)  # with the heading above it
 
     def action_choose(self) -> None:
-        """Request a filter by the current row, expand or collapse its category, or go to its message."""
         row = self.rows[self.cursor] if self.rows else None
         if row and row.kind == "message":
             self._go_to(row.message, row.block)
@@ -437,7 +436,6 @@ class BreakdownView(ScrollView, can_focus=True):
             self._filter_by(row.kind, row.value)
 
     def action_order(self) -> None:
-        """Switch between sorting by size and sorting by the order of the file."""
         self.by_size = not self.by_size
         self._update_rows()
 

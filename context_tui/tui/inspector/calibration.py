@@ -92,7 +92,6 @@ class CalibrationScreen(WorkErrorHandler, TextScreen[None]):
         return build_calibrated_table(self.session.facts, job.checkpoint)
 
     def show_work_error(self, message: str, group: str) -> None:
-        """Show *message* in place of the calibrations that could not be computed."""
         self.query_one(ReadingPane).show([TextPart(message)])
 
     def _show(self, token_table: TokenTable) -> None:
@@ -100,11 +99,7 @@ class CalibrationScreen(WorkErrorHandler, TextScreen[None]):
 
 
 def build_screen(controller: Controller) -> CalibrationScreen:
-    """Build the calibration screen for the open session, as far as it has been read.
-
-    Raises:
-        CommandRefused: the session has no messages.
-    """
+    """Build the screen for the session read so far, or raise CommandRefused if it has no messages."""
     session = controller.recorded_session
     if not len(session):
         raise CommandRefused("No messages in this session")

@@ -126,9 +126,7 @@ class HeaderBar(Widget):
     ) -> None:
         """Show a session as it is at the point where *context* ends.
 
-        Args:
-            fullness: why the context is full and what can go, or None if that is not computed yet. While a session is
-                followed, the last answer then stays, instead of being gone after every message that is appended.
+        *fullness* is None until it is computed; while a session is followed, the last answer then stays.
         """
         if fullness is None and following and self.session and self.session.info.path == session.info.path:
             fullness = self._fullness if context.at >= self._point else None
@@ -155,7 +153,6 @@ class HeaderBar(Widget):
         return build_lines(clip_runs(runs, width) for runs in self._build_lines(width, height))
 
     def _format_title_line(self, session: Session, window: Window, width: int) -> list[Run]:
-        """Format the session's name and counts, and at the right edge the point or the progress of reading."""
         info, facts = session.info, session.facts
         name = make_visible(PurePath(info.path).name) or info.title or "session"
         session_name = format_safe_line(f"{name}#{info.id}" if info.id else name, max(12, width // 3))

@@ -13,11 +13,7 @@ from context_tui.tui.widgets.bindings import build_policy_bindings, read_binding
 
 
 def build_full_screen(name: str, controller: Controller) -> Screen[Any]:
-    """Build the named full-screen view for the open session; the view's module is imported on first use.
-
-    Raises:
-        CommandRefused: the view has nothing to show.
-    """
+    """Build the named view of the session, importing it on first use; CommandRefused if it has nothing to show."""
     module = f"inspector.{name}" if name in ("problems", "calibration", "request") else f"{name}.screen"
     screen: Screen[Any] = import_module(f"context_tui.tui.{module}").build_screen(controller)
     return screen

@@ -77,11 +77,7 @@ def format_branches(session: Session, width: int) -> str:
 def format_notice(
     view: View, points: Sequence[JumpPoint], width: int = 200, progress: float = 1.0, lines: int = 1
 ) -> str:
-    """Format the most important notice about a view, cut to *lines* lines of *width* cells; may be empty.
-
-    Args:
-        progress: share of the file that has been read; less than 1 if the user stopped reading.
-    """
+    """Format the most important notice about a view in *lines* lines; *progress* is the share of the file read."""
     return fit_notice(_choose_notice(view, points, width, progress), lines * width - (lines - 1) * MAX_WRAP_LOSS)
 
 
@@ -117,5 +113,4 @@ def _choose_notice(view: View, points: Sequence[JumpPoint], width: int, progress
 
 
 def _format_next_keys(progress: float) -> str:
-    """Format the keys to undo and, if the session was read to its end, to export a compacted copy."""
     return f"u undoes it   {'e exports it' if progress >= 1 else f'of {format_percent(progress)} of the session'}"

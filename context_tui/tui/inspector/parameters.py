@@ -52,12 +52,9 @@ NARROW_WIDTH = 72
 
 
 def fit_paragraphs(paragraphs: Sequence[Sequence[Paragraph]], width: int, room: int, below: int = 0) -> list[list[Run]]:
-    """Lay out paragraphs in *room* lines, given each paragraph's variants with the longest first.
+    """Lay out paragraphs in *room* lines, given the variants of each, the longest first.
 
-    The paragraphs are shortened in turn, starting from the last one; if that is not enough, the last ones are cut.
-
-    Args:
-        below: lines to leave free below if the shortest variants allow it, but at least ``MIN_CURVE_HEIGHT``.
+    They are shortened in turn, the last one first, then cut. If possible, *below* lines are left free.
     """
     wrapped = [[wrap_parts(parts, width) for parts in variants] for variants in paragraphs]
     min_lines = sum(min(map(len, variants)) for variants in wrapped)
@@ -129,12 +126,7 @@ class ParameterPanel(Widget):
     def __init__(
         self, change: Callable[[str, str, Any], object], request_curve: Callable[[], object], *, id: str | None = None
     ) -> None:
-        """Create a panel.
-
-        Args:
-            change: receives the policy, the setting's name and the new value.
-            request_curve: called when a different setting is selected.
-        """
+        """Create a panel; *change* receives the policy, the name of a setting and its new value."""
         super().__init__(id=id)
         self._change, self._request_curve = change, request_curve
         self.policy = ""
@@ -172,10 +164,8 @@ class ParameterPanel(Widget):
     ) -> None:
         """Show the settings of *policy* in effect at the point, with the outcome of its plan.
 
-        Args:
-            plan: the policy's plan, or None if *plan_error* or *applied* says why there is none.
-            first: message before which the policy first fires; -1 if it never does, None until that is computed.
-            token_table: sizes for the next request, or None to use the policy's own estimator.
+        Without a *plan*, *plan_error* or *applied* says why. The policy first fires before message *first*, which is -1
+        if it never does and None until that is computed. *token_table* sizes the next request.
         """
         definition = POLICIES[policy]
         parameters = list_parameters_in_context(definition, params, context, state)

@@ -52,11 +52,7 @@ class ProblemsScreen(TextScreen[None]):
 
 
 def build_screen(controller: Controller) -> ProblemsScreen:
-    """Build the problems screen for the session that is shown.
-
-    Raises:
-        CommandRefused: the session has no problems.
-    """
+    """Build the screen for the session on screen, or raise CommandRefused if it has no problems."""
     if not controller.view.session.facts.problems:
         raise CommandRefused("No problems: every record could be read")
     return ProblemsScreen(controller.view.session)

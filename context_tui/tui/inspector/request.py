@@ -21,11 +21,7 @@ class RequestScreen(TextScreen[None]):
 
 
 def build_screen(controller: Controller) -> RequestScreen:
-    """Build the screen for the last request that was answered before the planning point.
-
-    Raises:
-        CommandRefused: the session file holds no complete requests, or none before the point.
-    """
+    """Build the screen for the last request before the planning point, or raise CommandRefused if the file has none."""
     view = controller.view
     session, facts = view.session, view.session.facts
     format_request = getattr(session.content, "format_request", None)

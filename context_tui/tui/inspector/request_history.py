@@ -208,11 +208,7 @@ def format_legend_variants(history: RequestHistory, window: int, at: int) -> Ite
 def format_history_line(
     history: RequestHistory, width: int, window: int, at: int, min_width: int
 ) -> tuple[list[Run], range]:
-    """Format the chart with its texts in *width* cells, shortening the texts to leave the chart *min_width* cells.
-
-    Returns:
-        The line as runs, and the range of cells that the chart itself occupies.
-    """
+    """Format the chart with its texts in *width* cells, and return its cells; *min_width* are reserved for it."""
     name, legend, room = "", list[Run](), 0
     min_width = min(min_width, len(history.tokens) + len(history.events) + 1)
     for name, legend in format_legend_variants(history, window, at):

@@ -245,7 +245,6 @@ class Scoreboard(Widget, can_focus=True):
             self._choose_number(min(max(at + rows, 0), len(names) - 1))
 
     def on_key(self, event: events.Key) -> None:
-        """Choose the policy whose number is the digit pressed."""
         digit = int(event.character) if event.character and event.character.isdecimal() else 0
         if 1 <= digit <= min(len(self.rows), MAX_POLICY_DIGIT):
             event.stop()

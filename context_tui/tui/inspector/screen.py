@@ -177,12 +177,10 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.query_one(Timeline).scroll_to_rows(result)
 
     def action_run(self, name: str, *arguments: Any) -> None:
-        """Run the controller command with the given name."""
         self.run_and_show(getattr(self.controller, name), *arguments)
 
     @work
     async def action_dialog(self, name: str) -> None:
-        """Open a dialog by calling the function with the given name in the module ``dialogs``."""
         await getattr(dialogs, name)(self)
 
     # Reading
@@ -213,7 +211,6 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.panes.draw_detail()
 
     def show_work_error(self, message: str, group: str) -> None:
-        """Notify the user of an error in a background thread."""
         self.show_notification(message, warn=True)
 
     def _show_news(self, has_fired: bool) -> None:
@@ -330,7 +327,6 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.action_policy(names[number - 1])
 
     def action_policies(self) -> None:
-        """Let the user choose from all policies, beginning with those on the scoreboard."""
         commands = [*dialogs.list_policy_commands(self)]
         self.app.search_commands(commands, placeholder="Plan with which policy?")
 
@@ -361,7 +357,6 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         self.run_command(self.controller.clear_filter)
 
     def action_breakdown(self) -> None:
-        """Switch the side pane from the selected message to the context's breakdown, or back."""
         is_covered = self.has_class("-narrow") and not self.has_class("-reading")
         if self.query_one(ContentSwitcher).current == "breakdown" and not is_covered:
             self._show_side("detail")

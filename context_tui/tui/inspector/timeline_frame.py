@@ -65,12 +65,7 @@ class ColumnHeads(Widget):
     def show(
         self, title: str, messages: int, listed_counts: tuple[int, int] | None = None, unit: str = DEFAULT_UNIT
     ) -> None:
-        """Show a title and the headings for a session with *messages* messages.
-
-        Args:
-            listed_counts: number of listed rows and of all rows, or None if all are listed.
-            unit: heading of the token column.
-        """
+        """Show a title and the headings; *listed_counts* are the numbers of listed and of all rows, if they differ."""
         if (title, messages, listed_counts, unit) != (self.title, self._messages, self.listed_counts, self.unit):
             self.title, self._messages, self.listed_counts, self.unit = title, messages, listed_counts, unit
             self.refresh()

@@ -159,12 +159,7 @@ def paint_column_heads(
     listed_variants: Sequence[str] = ("",),
     unit: str = "est. tokens",
 ) -> Strip:
-    """Paint the timeline's upper edge: its title, and the column headings that the title leaves room for.
-
-    Args:
-        listed_variants: texts after the title, longest first; the title is cut if there is no room for the shortest.
-        unit: heading of the token column.
-    """
+    """Paint the title, one of *listed_variants* (the longest first), and the headings for which there is room."""
     preview_start, tokens = columns.kind_start + KIND_WIDTH, columns.tokens_start + TOKENS_WIDTH - 1 - len(unit)
     heads = [(columns.kind_start - 2, "#"), (columns.kind_start, "kind"), (preview_start, "first words")]
     all_end = preview_start + len("first words") + 3

@@ -72,10 +72,8 @@ class FilterInput(Input):
 class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
     """A screen that lists sessions; returns the chosen session with its format, or a ``PickerExit``.
 
-    Args:
-        entries: initially listed sessions; the sessions of one file may be given as ``SessionInfo``.
-        find: called after the first paint to find more sessions; yields lists of all sessions known by then.
-        current: session that ``esc`` returns to, with its *overview*; initially under the cursor.
+    *find* is called after the first paint, and yields lists of all sessions known by then. ``esc`` returns to the
+    *current* session, which is initially under the cursor.
     """
 
     AUTO_FOCUS = "PickerList"
@@ -304,10 +302,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         self.rows.action_page(pages)
 
     def action_leave(self) -> None:
-        """Clear the filter and focus the list, or leave the picker if there is no filter.
-
-        A picker that has just opened first is not left: the key may be meant for the program that ran before.
-        """
+        """Clear the filter and focus the list; without a filter, leave the picker unless it has just opened first."""
         filter_input = self.query_one(Input)
         if not filter_input.value and not filter_input.has_focus:
             if self._current is not None or time.monotonic() - self._opened_at > EARLY_S:
@@ -324,7 +319,6 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         return action != "return" or self._current is not None
 
     def action_tune(self) -> None:
-        """Recommend a setting of the selected session's agent, from all its sessions that are listed."""
         if selected := self.listing.selected:
             from context_tui.tui.picker.tune import TuneScreen
 

@@ -256,7 +256,6 @@ class Detail(ReadingPane):
         self._scroll_update(size)
 
     def action_more(self) -> None:
-        """Show ten times as much of every text that is cut."""
         if self._subject:
             extent = self._subject.extent
             self._show_extent(extent._replace(limit=extent.limit * 10))

@@ -27,12 +27,9 @@ class ColumnFitter:
         self._cells[column] = cells
 
     def give(self, column: str, least: int, most: int | None = None, *, spare: int = 0, from_width: int = 0) -> bool:
-        """Give a column *least* to *most* cells if there is room for them, and return whether there was.
+        """Give a column *least* to *most* cells, by default just *least*; return whether there was room for them.
 
-        Args:
-            most: equal to *least* by default.
-            spare: cells to leave for later columns.
-            from_width: narrowest line in which the column is given any cells.
+        Nothing is given in a line narrower than *from_width*; *spare* cells are left for later columns.
         """
         old_cells = self[column]
         cells = min(least if most is None else most, old_cells + self.room - spare)

@@ -320,7 +320,6 @@ def find_largest_items(firing: Firing, count: int = MAX_ITEM_LINES) -> list[Firi
 
 
 def _resolve_largest_result(facts: Facts, item: FiringItem) -> FiringItem:
-    """Resolve a whole message to its largest block, if that is a tool result."""
     if item.row >= 0:
         return item
     rows = facts.blocks_of(item.message)

@@ -53,12 +53,10 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the selected policy's regrets are computed."""
         return self.case_selection is not None
 
     @property
     def is_failed(self) -> bool:
-        """Whether the selected policy cannot be replayed, so that regrets will never be ready."""
         return bool(self.comparison.selected_lane.error)
 
     # Drawing
@@ -176,7 +174,6 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self.controller.reader.read_blocks(message)
 
     def show_work_error(self, message: str, group: str) -> None:
-        """Notify the user of an error in a background thread."""
         self.notify(make_visible(message), severity="warning", markup=False)
 
     # Keys
@@ -220,7 +217,6 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     @when_ready
     def action_scope(self) -> None:
-        """Switch between the cases for one firing and for all firings, keeping the selected case if possible."""
         selection, study = self.case_selection, self._study
         if selection is None or study is None:
             return

@@ -92,12 +92,10 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the selected policy's replay has finished."""
         return self.comparison.replay is not None
 
     @property
     def is_failed(self) -> bool:
-        """Whether the selected policy cannot be replayed, or the recording has no calls."""
         comparison = self.comparison
         has_no_calls = comparison.recording is not None and not comparison.call_count
         return bool(comparison.selected_lane.error) or has_no_calls
@@ -307,7 +305,6 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self.query_one(ChartsView).refresh()
 
     def show_work_error(self, message: str, group: str) -> None:
-        """Notify the user of an error in a background thread, and start the next computation."""
         notify_briefly(self, message, warn=True)
         task, self._running_task = self._running_task, None
         if task is not None and task.result is None:
@@ -350,7 +347,6 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     @on(ChartsView.ThresholdDragged)
     def _set_dragged_threshold(self, event: ChartsView.ThresholdDragged) -> None:
-        """Set the parameter that controls a threshold, so that the threshold moves to the mouse."""
         if event.is_first:
             if event.threshold.number != self.comparison.selected_number:
                 self.comparison.select_lane(event.threshold.number)

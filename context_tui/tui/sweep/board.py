@@ -302,14 +302,7 @@ def format_value(value: Any) -> str:
 
 
 def build_board(comparison: Comparison, row_cache: SweepRowCache | None = None) -> SweepBoard:
-    """Build a board that sweeps the selected policy in a comparison, with the other policies at their own settings.
-
-    Args:
-        row_cache: earlier rows, of this session or of another one.
-
-    Raises:
-        PlanError: the policy cannot be replayed, or its settings are invalid.
-    """
+    """Build a board for the selected policy, with the other policies at their settings; may raise PlanError."""
     lane, session = comparison.selected_lane, comparison.session
     options = SweepOptions(**vars(comparison.settings))
     policy, params = POLICIES[lane.policy], lane.params

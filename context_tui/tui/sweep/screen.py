@@ -73,11 +73,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
     def __init__(
         self, board: SweepBoard, *, format_command: Callable[[SweepBoard], str], adopt: AdoptSetting | None = None
     ) -> None:
-        """Create a screen that shows *board*.
-
-        Args:
-            adopt: adopts the chosen setting; None to list its sessions instead.
-        """
+        """Create a screen; *adopt* adopts the chosen setting, or is None if its sessions are listed instead."""
         super().__init__()
         names = ("sweep-first", "sweep-live" if board.is_live else "sweep-sessions", "sweep-other")
         self._bindings = BindingsMap.merge([*(BindingsMap(read_bindings(name)) for name in names), self._bindings])
@@ -242,7 +238,6 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         self.draw()
 
     def show_work_error(self, message: str, group: str) -> None:
-        """Show an error in a background thread, keeping the rows measured so far."""
         self.is_measuring, self.board.error = False, message
         self.draw()
 
@@ -377,7 +372,6 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         save_picture(self, cache.session.info.path if cache else "sessions", "sweep")
 
     def action_take(self) -> None:
-        """Adopt the setting under the cursor or, in a sweep over sessions, list its sessions."""
         setting = self.board.settings_by_name[self.board.cursor]
         if self._adopt is None:
             self.app.push_screen(SessionsScreen(self.board, setting))
@@ -385,7 +379,6 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
             self.dismiss(partial(self._adopt, setting))
 
     def action_go_on(self) -> None:
-        """Continue measuring after the sweep was stopped."""
         if not self.board.missing_settings:
             notify_briefly(self, "Every setting is measured" if not self.board.error else "Change the grid first (=)")
         elif not self.is_measuring:
@@ -416,11 +409,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
 
 
 def build_screen(controller: Controller) -> SweepScreen:
-    """Return a sweep screen for the inspector's current policy; the inspector adopts the setting that the user chooses.
-
-    Raises:
-        CommandRefused: the session is still being read or is a compacted copy, or the policy cannot be replayed.
-    """
+    """Return a sweep of the inspector's policy, which adopts the chosen setting, or raise CommandRefused."""
     comparison = controller.build_comparison()
     try:
         return build_comparison_screen(controller, comparison, partial(_adopt_in_inspector, controller))
@@ -431,13 +420,9 @@ def build_screen(controller: Controller) -> SweepScreen:
 def build_comparison_screen(
     controller: Controller, comparison: Comparison, adopt: AdoptSetting | None = None
 ) -> SweepScreen:
-    """Return a sweep screen for the policy selected on the replay screen.
+    """Return a sweep of the policy selected on the replay screen; raises PlanError if it cannot be replayed.
 
-    Args:
-        adopt: adopts the chosen setting; by default it changes the selected policy.
-
-    Raises:
-        PlanError: the policy cannot be replayed, or its settings are invalid.
+    *adopt* adopts the chosen setting; by default, it changes the selected policy.
     """
     board = build_board(comparison, controller.sweep_results)
     controller.sweep_results = board.row_cache

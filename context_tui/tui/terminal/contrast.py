@@ -52,9 +52,7 @@ def compute_contrast(one: ColorTriplet, other: ColorTriplet) -> float:
 class ContrastAdjuster:
     """A callable that makes styles readable on one terminal, and caches the results.
 
-    Args:
-        colour_system: colours of the terminal; None for no colours.
-        dark: whether the terminal's default background is assumed to be dark.
+    ``colour_system`` is None for no colours; *dark* is the assumed kind of the default background.
     """
 
     def __init__(self, colour_system: ColorSystem | None, *, dark: bool) -> None:

@@ -126,11 +126,9 @@ def find_tool_number(facts: Facts, tool: str) -> int:
 
 
 def find_row_traits(facts: Facts, message: int, block: int, path: str = "") -> tuple[int, tuple[int, ...]]:
-    """Return a row's kinds, as bits, and the numbers of the tools that it calls or whose result it is.
+    """Return a row's kinds, as bits, and the tools that it calls or whose result it is, if they read *path*.
 
-    Args:
-        block: number of a tool result's block, or negative for the message without its results.
-        path: if not empty, leave out tool calls that do not read this file.
+    A negative *block* stands for the message without its results.
     """
     if block >= 0:
         kinds = _KIND_BITS[categorize_block(facts, message, block)]

@@ -29,10 +29,8 @@ def build_binding(
 ) -> Binding:
     """Build a key binding with *name* as the id under which a configuration file can change it.
 
-    Args:
-        keys: keys, separated by commas; characters such as ``?`` stand for themselves.
-        display: keys as the footer shows them, empty for their usual names; False if it does not show them.
-        priority: whether the keys come before those of the focused widget.
+    The *keys* are separated by commas. The footer shows *display*, the usual name if that is empty, or nothing if it is
+    False. With *priority*, the keys come before those of the focused widget.
     """
     return Binding(keys, action, description, display is not False, display or None, priority, tooltip, name)
 
@@ -64,7 +62,6 @@ class KeyFooter(Footer):
         self._fitted_width = 0
 
     def compose(self) -> ComposeResult:
-        """Yield the keys that fit in the width of the terminal, in their order."""
         self._fitted_width = self.app.size.width
         keys = [child for child in super().compose() if isinstance(child, FooterKey)]
         ranks = dict[str, int]()
@@ -81,17 +78,12 @@ class KeyFooter(Footer):
         yield from (key for key in keys if key in shown)
 
     def on_resize(self, event: Resize) -> None:
-        """Choose the keys to show again if the width has changed."""
         if event.size.width != self._fitted_width:
             self.call_after_refresh(self.recompose)
 
 
 def build_policy_bindings(verb: str, prefix: str = "", display: str | None = None) -> list[Binding]:
-    """Build bindings for the digits 1 to 9, which choose a listed policy; the help shows one entry for all digits.
-
-    Args:
-        display: text for the digits in the footer; None to leave them out of the footer.
-    """
+    """Build bindings for the digits 1 to 9, which choose a listed policy; *display* is their text in the footer."""
     tooltip = f"{verb} the first policy of the list; 2 to {MAX_POLICY_DIGIT}: the others"
     bindings = [
         build_binding(str(number), f"policy_number({number})", "policy", f"{prefix}policy-{number}", tooltip)

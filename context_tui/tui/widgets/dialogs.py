@@ -114,12 +114,7 @@ class ChoicePrompt(ModalScreen[str | None]):
 
 
 def build_quit_prompt(unexported: bool = True, drafts: int = 0) -> ChoicePrompt:
-    """Build the dialog shown before quitting; it returns ``export``, ``quit`` or ``stay``, or None if cancelled.
-
-    Args:
-        unexported: whether there is a compacted session that was not exported.
-        drafts: number of summaries that were written but not accepted.
-    """
+    """Build the dialog shown before quitting; it returns ``export``, ``quit`` or ``stay``, or None if cancelled."""
     answers = [Answer("q", "quit", "quit anyway"), Answer("s", "stay", "stay")]
     reasons = []
     if unexported:

@@ -88,7 +88,6 @@ class SettingRows(Widget, can_focus=True):
         self._is_typable = False
 
     def compose(self) -> ComposeResult:
-        """Yield the invisible input for typed numbers."""
         yield self._entry
 
     @property
@@ -243,7 +242,6 @@ class SettingRows(Widget, can_focus=True):
             self.set_value(scale.step_value(scale.low if effective is None else effective, steps))
 
     def action_tick(self) -> None:
-        """Turn a switch on or off, or tick or untick the selected entry in a list."""
         parameter = self.current_parameter
         if parameter and parameter.kind == "switch":
             self.set_value(not self.values[parameter.name])
@@ -269,7 +267,6 @@ class SettingRows(Widget, can_focus=True):
         self.item = names.index(name) if name in names else self._current_item
 
     def action_type(self) -> None:
-        """Start typing a value, or notify the user if the setting is not a number."""
         if self.current_parameter and self.current_parameter.scale:
             self._entry.can_focus = True
             self._entry.clear()

@@ -24,10 +24,9 @@ def build_lines(lines: Iterable[Iterable[Run]]) -> Content:
 
 
 def build_choice_strip(labels: Mapping[str, str], chosen: str, width: int = 0) -> Content:
-    """Build a strip of labels with the chosen one marked; clicking a label runs the screen's ``choose`` action.
+    """Build a strip of labels, with the chosen one marked; a click runs the screen's action ``choose``.
 
-    Args:
-        width: width in cells at which to start a new line, or 0 to keep a single line.
+    A new line starts at *width* cells, unless that is 0.
     """
     parts: list[Content | str] = []
     line_cells = 0

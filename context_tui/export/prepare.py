@@ -90,7 +90,8 @@ def build_exportable(
         _note_history_end(history, losses)
     else:
         history, sources, notes = repair_orphans(unique_messages, _find_introduced(session, unique_messages))
-    losses.add_counts(notes)
+    for loss, number in notes.items():
+        losses.add(loss, number)
     rows = [list(facts.blocks_of(index)) for index in context.order]
     builder = SessionBuilder(session)
     for message, (at, places) in zip(history, sources, strict=True):

@@ -59,9 +59,7 @@ class RuntimeState:
 def format_comparison(value: str, limit: str, *, fires: bool, exclusive: bool = False, explanation: str = "") -> str:
     """Format a value and its limit, as in ``192,760 tokens ≥ limit 167,000 (200,000 − 33,000 reserve)``.
 
-    Args:
-        exclusive: whether the trigger fires only above the limit.
-        explanation: how the limit is computed, to append in parentheses.
+    With *exclusive*, the trigger fires only above the limit. The *explanation* states how the limit is computed.
     """
     sign = (">" if fires else "≤") if exclusive else ("≥" if fires else "<")
     return f"{value} {sign} limit {limit}{f' ({explanation})' if explanation else ''}"
@@ -70,9 +68,7 @@ def format_comparison(value: str, limit: str, *, fires: bool, exclusive: bool = 
 def check_idle(state: RuntimeState, gap: int, *, exclusive: bool = False, hint: str = "") -> Trigger:
     """Decide whether the session has been idle for *gap* seconds; the end of a recording always counts as idle.
 
-    Args:
-        exclusive: whether an idle time of exactly *gap* does not fire.
-        hint: text to append if the idle time is not recorded.
+    With *exclusive*, an idle time of exactly *gap* does not fire. The *hint* is for idle times that are not recorded.
     """
     fires, value, source = False, None, "recorded times"
     if not state.has_assistant:

@@ -93,11 +93,8 @@ def _format_validation_error(error: ValidationError, text: str, label: str) -> s
 
 
 def _strip_union_tags(loc: Sequence[int | str]) -> tuple[int | str, ...]:
-    return tuple(
-        key
-        for number, key in enumerate(loc)
-        if key not in _UNION_TAGS or number == 0 or not isinstance(loc[number - 1], int)
-    )
+    pairs = zip(("", *loc), loc, strict=False)
+    return tuple(key for before, key in pairs if key not in _UNION_TAGS or not isinstance(before, int))
 
 
 def _format_path(path: Sequence[int | str]) -> str:

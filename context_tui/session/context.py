@@ -135,10 +135,8 @@ def restore_inferred(context: Context) -> Context:
 def context_at(facts: Facts, at: int, *, after_micro: bool = True, content: Content | None = None) -> Context:
     """Return the context before message *at*: the messages with which its epoch began, and those appended since.
 
-    Results that were cleared, whether this is recorded or inferred, have placeholders.
-
-    Args:
-        after_micro: False to ignore a microcompaction that is recorded at this very message.
+    Results that were cleared, whether this is recorded or inferred, have placeholders. Without *after_micro*, a
+    microcompaction that is recorded at this very message is ignored.
     """
     micro_until = at if after_micro else at - 1
     find_drops(facts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -37,10 +37,10 @@ def compact_text(value: object, *, sort_keys: bool = False) -> str:
     return compact_json(value, sort_keys=sort_keys).decode("utf-8", "surrogatepass")
 
 
-def loads(data: bytes | str | memoryview, decode: Callable[[Any], Any] = msgspec.json.decode) -> Any:
+def loads(data: bytes | str | memoryview) -> Any:
     """Decode JSON, and tolerate lone surrogates, NaN, a BOM or invalid UTF-8. Raises ValueError for anything else."""
     try:
-        return decode(data)
+        return msgspec.json.decode(data)
     except (ValueError, RecursionError, UnicodeError):
         text = data if isinstance(data, str) else _decode_text(bytes(data))
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from context_tui.session.context import Context
@@ -52,11 +52,6 @@ class Losses:
         """Count changes that removed no content. *loss* describes them, and 0 adds nothing."""
         if number:
             self._counts[loss] += number
-
-    def add_counts(self, counts: Mapping[str, int]) -> None:
-        """Count several kinds of changes that removed no content."""
-        for loss, number in counts.items():
-            self.add(loss, number)
 
     def add_note(self, text: str) -> None:
         """Add a note that has no count."""

@@ -39,9 +39,7 @@ PLACEHOLDERS = frozenset({DEFECT_PLACEHOLDER, RESULT_STUB})
 def is_summary_start(text: str, *, by_assistant: bool, first_block: bool, first_message: bool) -> bool:
     """Return whether a text begins like the summary of an earlier compaction.
 
-    Args:
-        first_message: whether it is in the first message. Only there is Claude Code's marker, an ordinary sentence,
-            accepted.
+    Claude Code's marker, an ordinary sentence, is accepted only in the first message.
     """
     if text.startswith(DEFECT_SUMMARY):
         return by_assistant

@@ -35,8 +35,8 @@ def build_facts(messages: Iterable[Message]) -> Facts:
 class MemoryContent:
     """The content of a session whose messages are in memory."""
 
-    def __init__(self, messages: list[Message], system: str = "", tools: list[dict[str, Any]] | None = None) -> None:
-        self._messages, self._system, self._tools = messages, system, tools or []
+    def __init__(self, messages: list[Message], system: str = "") -> None:
+        self._messages, self._system = messages, system
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
         return [dict(block) for block in get_blocks(self._messages[message])]
@@ -48,7 +48,7 @@ class MemoryContent:
         return self._system
 
     def tools(self) -> list[dict[str, Any]]:
-        return self._tools
+        return []
 
     def is_unchanged(self) -> bool:
         return True

@@ -11,6 +11,12 @@ from dataclasses import replace
 from context_tui.session.facts import Compaction, Facts, Usage
 from context_tui.session.values import Role, Spans
 
+_SESSION_MEMBERS = (
+    *("model", "window", "model_window", "input_includes_cache", "holds_requests", "has_side_requests"),
+    *("size_revisions", "system_records", "system_bytes", "tools_bytes"),
+)
+"""Facts about the session as a whole, which are the same in every selection."""
+
 
 class Selection:
     """Facts without the *excluded* messages. Records of excluded messages still count as message records.
@@ -21,12 +27,10 @@ class Selection:
     def __init__(
         self, source: Facts, excluded: Collection[int], undone_events: Collection[tuple[str, int]] = ()
     ) -> None:
-        """Select from the facts known so far.
+        """Select from the facts known so far; messages added later are included.
 
-        Args:
-            excluded: the excluded messages; messages added later are included.
-            undone_events: events on abandoned branches: ``micro`` with the row of a compaction, or ``clear`` with the
-                message of an epoch.
+        *undone_events* are on abandoned branches: ``micro`` with the row of a compaction, or ``clear`` with the message
+        of an epoch.
         """
         self.source, self.facts = source, Facts()
         self._excluded, self._undone_events = excluded, undone_events
@@ -72,13 +76,9 @@ class Selection:
         self._copy_reasoning()
         self._copy_requests()
         self._copy_compactions()
-        facts.model, facts.window, facts.model_window = source.model, source.window, source.model_window
-        facts.input_includes_cache, facts.size_revisions = source.input_includes_cache, source.size_revisions
-        facts.system_records = source.system_records
-        facts.system_bytes = source.system_bytes
-        facts.tools_bytes = source.tools_bytes
         facts.prompts = [replace(prompt, message=self.number_of(prompt.message)) for prompt in source.prompts]
-        facts.holds_requests, facts.has_side_requests = source.holds_requests, source.has_side_requests
+        for name in _SESSION_MEMBERS:
+            setattr(facts, name, getattr(source, name))
 
     def _copy_reasoning(self) -> None:
         source, facts = self.source.reasoning, self.facts.reasoning
@@ -122,18 +122,13 @@ class Selection:
     def _copy_compactions(self) -> None:
         """Copy all compactions and epochs if there is a new one, because they depend on each other."""
         source, end = self.source, self._included[-1] + 1 if self._included else 0
-        event_state = (
-            len(source.compactions),
-            len(source.epochs),
-            source.epochs[-1],
-            source.compactions[-1].trigger if source.compactions else None,  # may be recorded later
-            end if self._has_pending_events else -1,
-        )
-        if event_state == self._event_state:
+        newest_trigger = source.compactions[-1].trigger if source.compactions else None  # may be recorded later
+        known_events = len(source.compactions), len(source.epochs), source.epochs[-1], newest_trigger
+        if (*known_events, end if self._has_pending_events else -1) == self._event_state:
             return
         facts, cleared_at = Facts(), [epoch.message for epoch in source.epochs if epoch.cause == "clear"]
         self._has_pending_events = max([-1, *cleared_at, *(each.message - 1 for each in source.compactions)]) >= end
-        self._event_state = (*event_state[:4], end if self._has_pending_events else -1)
+        self._event_state = *known_events, end if self._has_pending_events else -1
         clears = deque(each for each in cleared_at if each < end and ("clear", each) not in self._undone_events)
         for row, compaction in enumerate(source.compactions):
             at, numbers = compaction.message, self._numbers

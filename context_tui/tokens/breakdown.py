@@ -169,9 +169,7 @@ def compute_breakdown(
 ) -> Breakdown:
     """Compute the breakdown of a context by category, tool and file.
 
-    Args:
-        not_in_file: the result of ``ContextAccount.not_in_file``.
-        fitted_size: size of the next request in tokens, to which the categories and the tool results are scaled.
+    The categories and the tool results are scaled to *fitted_size*, the size of the next request in tokens, if given.
     """
     facts, sums = context.facts, index_context(context)
     categories = dict.fromkeys(CATEGORIES, 0)
@@ -212,18 +210,13 @@ def compute_breakdown(
         categories = fit_categories(categories, fitted_size)
         result_tokens.update(scale_tokens(result_tokens, categories["tool_result"]))
     tools = [ToolShare(tool, calls[tool], result_tokens[tool]) for tool in {**calls, **result_tokens}]
-    duplicates = [
-        DuplicateRead(
-            facts.paths[path],
-            len(file_reads),
-            sum(read.tokens for read in file_reads),
-            count_wasted([read for read in file_reads if read.is_complete]),
-        )
-        for path, file_reads in reads.items()
-        if len(file_reads) > 1
-    ]
-    sizes = ((path, len(of_file), sum(read.tokens for read in of_file)) for path, of_file in reads.items())
-    files = [FileShare(facts.paths[path], count, tokens) for path, count, tokens in sizes]
+    files, duplicates = list[FileShare](), list[DuplicateRead]()
+    for path, file_reads in reads.items():
+        share = FileShare(facts.paths[path], len(file_reads), sum(read.tokens for read in file_reads))
+        files.append(share)
+        if share.reads > 1:
+            wasted = count_wasted([read for read in file_reads if read.is_complete])
+            duplicates.append(DuplicateRead(share.path, share.reads, share.tokens, wasted))
     return Breakdown(
         categories,
         sorted(tools, key=lambda share: (-share.result_tokens, share.tool)),

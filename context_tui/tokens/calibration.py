@@ -125,12 +125,8 @@ def _compute_errors(
             fitted = estimated = float(recorded)
             continue
         content = interval.content
-        fitted += (
-            factors.count_tokens(content)
-            + factors.request_overhead
-            + factors.unrecorded
-            + (factors.image or 0.0) * content.images
-        )
+        image_tokens = (factors.image or 0.0) * content.images
+        fitted += factors.count_tokens(content) + factors.request_overhead + factors.unrecorded + image_tokens
         estimated += sum(content.tokens) + IMAGE_TOKENS * content.images
         errors.append(abs(fitted - recorded) / recorded)
         plain_errors.append(abs(estimated - recorded) / recorded)

@@ -151,11 +151,7 @@ def resize(size: int, fixed: int, content: int, change: int, removed_share: floa
     """Return the new size in tokens of a context with *size* tokens after its measured *content* changes by *change*.
 
     The *fixed* tokens always stay. Tokens beyond these and the content came with requests; they shrink by
-    *removed_share*.
-
-    Args:
-        change: number of measured tokens added, negative if tokens are removed.
-        removed_share: share of the requests whose replies are removed, 0 to 1.
+    *removed_share*, the share (0 to 1) of the requests whose replies are removed.
     """
     fixed = min(fixed, size)
     unaccounted = size - fixed - content
@@ -189,29 +185,15 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
     recorded, appended = _find_recorded_size(context, table)
     if recorded is not None:  # what was cleared since may measure more than the request recorded
         appended = max(appended, min(fixed - recorded, 0))
-    error, size_error, measure, source = _describe_measure(context, table)
-    return ContextAccount(
-        recorded,
-        appended,
-        fixed,
-        content,
-        requests,
-        unaccounted,
-        error,
-        size_error,
-        measure,
-        source,
-        facts.holds_requests,
-        not_in_file,
-        not_in_file is not None or bool(prompt),
-    )
+    sizes = recorded, appended, fixed, content, requests, unaccounted
+    has_prompt = not_in_file is not None or bool(prompt)
+    return ContextAccount(*sizes, *_describe_measure(context, table), facts.holds_requests, not_in_file, has_prompt)
 
 
 def _measure_fixed(context: Context, table: TokenTable | None, prompt: int, has_first_request: bool) -> int:
     """Measure the content of every context, by the first recorded request unless the file holds whole requests.
 
-    Args:
-        prompt: tokens of the system prompt and tools in the file.
+    *prompt* are the tokens of the system prompt and tools in the file.
     """
     facts = context.facts
     if facts.size_basis is not None:

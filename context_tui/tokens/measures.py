@@ -149,11 +149,7 @@ def build_calibrated_table(
 
     The factors of a message are those of the model whose request first sent it. The overhead of a request is added to
     the last block of its reply that is not a result, usually the tool call. A tool result that holds an image is
-    measured as an image.
-
-    Args:
-        earlier: the session's table before it grew, whose factors and sizes are kept while only new blocks are
-            measured.
+    measured as an image. The factors and sizes in *earlier*, the session's table before it grew, are kept.
     """
     calibrations = earlier.calibrations if earlier else calibrate(facts, checkpoint)
     factors = {calibration.model: calibration.factors for calibration in calibrations}
@@ -256,13 +252,10 @@ def build_exact_table(
     note: str = "",
     checkpoint: Checkpoint = lambda: None,
 ) -> TokenTable:
-    """Measure the texts in a session with a tokenizer.
+    """Measure the texts in a session with a tokenizer, and name its encoding; *note* relates it to the model.
 
     This counts texts, visible thinking, names and arguments (as compact JSON) of calls, and texts of results.
     Images, signatures and the provider's framing count 0.
-
-    Args:
-        name: the name of the encoding; ``note`` says how it relates to the session's model.
     """
     facts, content = session.facts, session.content
     blocks = array("l", bytes(array("l").itemsize * len(facts.kind)))

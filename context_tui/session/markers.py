@@ -64,6 +64,11 @@ _SECTIONS = (
     (r"^#+ *(?:currentDate|userEmail)\b|^Today's date is\b", "date"),
     (r"^Contents of \S+\.md\b|^#+ *\w+\.md instructions\b|^Instructions from: ", ""),  # named by the file
 )
+_RULE_FILE = re.compile(
+    r"^(?:Contents of \S+\.md\b|#+ *\w+\.md instructions\b|Instructions from: |Base directory for this skill: "
+    r"|--- Context from: |<(?:INSTRUCTIONS|user_instructions)>)",
+    re.MULTILINE,
+)
 _SECTION = re.compile("|".join(f"({pattern})" for pattern, _ in _SECTIONS), re.MULTILINE)
 _TAG = re.compile(r"<([a-z][\w-]*)[ >]", re.IGNORECASE)
 
@@ -94,6 +99,11 @@ def _name_file(text: str) -> str:
     line = text.partition("\n")[0]
     match = re.search(r"\S+\.md\b", line)
     return truncate_name(match[0] if match else line, MAX_NAME_CHARACTERS)
+
+
+def is_rule_file(text: str) -> bool:
+    """Return whether an injected text is a file of rules for an agent: CLAUDE.md, AGENTS.md, a skill or the like."""
+    return _RULE_FILE.search(text[:400]) is not None
 
 
 def is_tagged(text: str) -> bool:

@@ -2,8 +2,7 @@
 
 There are five kinds; :mod:`context_tui.summarizer.checks.survival` describes how each is matched:
 
-- ``constraint``: a sentence typed by the user that contains the words of a rule (must, never, always, don't, only, make
-  sure…) and is not a question, code or a quotation. English only.
+- ``constraint``: an instruction typed by the user, as found by :mod:`context_tui.summarizer.checks.instructions`.
 - ``path``: a file or absolute folder that occurs in prose, in the arguments of a call, or in the results of two
   messages. ``src/a.py`` and ``/home/x/src/a.py`` are one path if there is only one such file.
 - ``identifier``: a name with an underscore or a capital inside it, in the arguments of a call or in two messages.
@@ -13,8 +12,8 @@ There are five kinds; :mod:`context_tui.summarizer.checks.survival` describes ho
   hexadecimal name, such as a commit's.
 
 The :data:`MAX_FACTS_PER_KIND` best facts of each kind count. The score of a fact is the sum over its sources (user 8,
-assistant or earlier summary 4, call that changes a file 2, other call or failure 1, result 0; a constraint with must,
-never, always, don't or the like 1 more). Ties are broken by the number of messages, then by the first occurrence.
+assistant or earlier summary 4, call that changes a file 2, other call or failure 1, result 0). Ties are broken by the
+number of messages, then by the first occurrence.
 Suspected secrets are never facts.
 """
 
@@ -28,6 +27,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from context_tui.session.markers import PLACEHOLDERS
+from context_tui.summarizer.checks.instructions import find_instructions
 from context_tui.summarizer.checks.summary_checks import PATH_PATTERN, URL_PATTERN
 from context_tui.summarizer.secrets import find_secrets, mask_text
 from context_tui.summarizer.tool_calls import extract_result_text, parse_call
@@ -162,7 +162,7 @@ def extract_facts(pieces: Iterable[TextPiece], tools: frozenset[str] = frozenset
     return [
         _build_fact(kind, key, each, needs.get(key, 1))
         for kind in FactKind
-        for key, each in islice(_rank_facts(kind, occurrences[kind]), MAX_FACTS_PER_KIND)
+        for key, each in islice(_rank_facts(occurrences[kind]), MAX_FACTS_PER_KIND)
     ]
 
 
@@ -195,12 +195,11 @@ class _Occurrences:
         self.messages |= other.messages
 
 
-def _rank_facts(kind: FactKind, occurrences: dict[Any, _Occurrences]) -> Iterator[tuple[Any, _Occurrences]]:
+def _rank_facts(occurrences: dict[Any, _Occurrences]) -> Iterator[tuple[Any, _Occurrences]]:
 
     def rank(item: tuple[Any, _Occurrences]) -> tuple[int, int, int, int]:
         each = item[1]
         score = sum(_SOURCE_WEIGHTS.get(source, 0) for source in each.sources)
-        score += bool(kind is FactKind.CONSTRAINT and _STRONG_RULE.search(each.text))
         return -score, -len(each.messages), each.first.message, each.first.block
 
     return (item for item in sorted(occurrences.items(), key=rank) if not find_secrets(item[1].text))
@@ -232,32 +231,21 @@ MIN_WORD_PERCENT = 60
 _INJECTED = re.compile(r"<(system-reminder|local-command-\w+|command-\w+|task-notification)>")
 _LIST_ITEM = re.compile(r"\s*(?:[-*•+]|\d{1,3}[.)]|#{1,6})\s+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+")
-_STRONG_RULE = re.compile(
-    r"\b(?:must(?:n't)?|never|always|do not|don['’]t|cannot|can['’]t|may not|shall|no more than|at most|at least"
-    r"|not allowed|forbidden|required|(?:must|may|can|and|but|to) only|only (?:use|change|touch|edit|modify|run"
-    r"|add|commit|fix|write|read|do|keep|include|have|when|if|after))\b|^only\b",
-    re.IGNORECASE,
-)
-_MILD_RULE = re.compile(r"\b(?:should(?:n['’]t)?|please keep|make sure|ensure|avoid|prefer|stick to)\b", re.IGNORECASE)
-_NARRATIVE = re.compile(
-    r"\b(?:I|it|this|that|there|which)\s+(?:only|never|always|do not|don['’]t|cannot|can['’]t)\b", re.IGNORECASE
-)
 _NEGATION = re.compile(r"\b(?:never|not|no|cannot|avoid|without|forbidden|\w+n['’]t)\b", re.IGNORECASE)
-_CODE_LINE = re.compile(r"[{};=]\s*$|^\s*(?:>|\||\$ |def |class |import |from \S+ import )|=>|\(\)\s*[:;{]")
-_MAX_CONSTRAINT_WORDS = 60  # a longer sentence is pasted text, not a rule
 
 
 def _find_constraints(piece: TextPiece) -> Iterator[_FactMatch]:
-    if piece.source is not FactSource.USER:
-        return
-    for sentence in split_sentences(_strip_code(piece.text)):
-        if not (_STRONG_RULE.search(sentence) or _MILD_RULE.search(sentence)) or sentence.endswith("?"):
-            continue
-        if len(sentence.split()) > _MAX_CONSTRAINT_WORDS or _NARRATIVE.search(sentence) or _CODE_LINE.search(sentence):
-            continue
-        key = extract_keywords(sentence)
-        if len(key) > 1:
-            yield key, sentence, max(piece.text.find(sentence[:20]), 0)
+    if piece.source is FactSource.USER:
+        for instruction in find_instructions(piece.text):
+            if len(key := extract_keywords(instruction.text)) > 1:
+                yield key, instruction.text, instruction.start
+
+
+def build_constraint(text: str, message: int, block: int) -> Fact:
+    """Build the fact that a user's instruction in a block is, to match it against a summary."""
+    piece = TextPiece(message, block, FactSource.USER, text)
+    occurrences = _Occurrences(text, piece, 0, {piece.source}, {message})
+    return _build_fact(FactKind.CONSTRAINT, extract_keywords(text), occurrences, 1)
 
 
 def _strip_injected(text: str) -> str:
@@ -272,20 +260,6 @@ def _strip_injected(text: str) -> str:
         parts.append(text[kept_start : match.start()])
         kept_start = closing_tag + len(match[1]) + 3
     return " ".join([*parts, text[kept_start:]]) if parts else text
-
-
-def _strip_code(text: str) -> str:
-    lines, fence = list[str](), ""
-    for line in text.splitlines():
-        line_start = line.lstrip()[:3]
-        if fence:
-            fence = "" if line_start == fence else fence
-        elif line_start in ("```", "~~~"):
-            fence = line_start
-            lines.append("")
-        else:
-            lines.append(line)
-    return "\n".join(lines)
 
 
 def split_sentences(text: str) -> Iterator[str]:

@@ -1,0 +1,178 @@
+"""Instructions in a text: rules that hold from then on, as opposed to a task that is done once.
+
+Rules of English find them, without a model. A typed sentence is an instruction if it has the words of a rule (must,
+never, always, do not, only, make sure, avoid, prefer…), or begins with a verb that sets a rule (use, keep, follow…). In
+a file of rules, such as CLAUDE.md, AGENTS.md or a skill, every sentence that begins with an imperative counts, too.
+Questions, code, tables, quotations, headings and reports ("it never returns") do not count. None are found in other
+languages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from itertools import repeat
+from typing import NamedTuple
+
+
+class InstructionKind(StrEnum):
+    """The kinds of instructions."""
+
+    REQUIREMENT = "requirement"
+    PROHIBITION = "prohibition"
+    PREFERENCE = "preference"
+
+
+class Instruction(NamedTuple):
+    """An instruction and its place in a text, as offsets of characters."""
+
+    start: int
+    end: int
+    kind: InstructionKind
+    text: str
+
+
+_MAX_WORDS = 70  # a longer sentence is pasted text, not a rule
+
+_START = r"(?:^|[,;:.!?—–(*-]\s*|\b(?:please|and|but|or|then|also|so|just|you|we|must|should|shall|may|can|to be)\s+)"
+_RULE = re.compile(
+    rf"\bmust(?:n['’]?t)?\b|\b(?:shall|you (?:cannot|can['’]t|can only|have to|need to)|may not|must only|may only"
+    r"|(?:is|are) (?:not allowed|forbidden|prohibited|required|mandatory)|under no circumstances|without asking)\b"
+    rf"|{_START}(?:never|always|do not|don['’]?t|no longer|make sure|be sure|ensure|avoid|stick to"
+    r"|only (?:use|change|touch|edit|modify|run|add|commit|fix|write|read|do|keep|include|when|if|after|enter|match"
+    r"|mark))\b|\b(?:you|code|tests?|names?|messages?|files?|commits?|comments?) should\b"
+    r"|\b(?:your|each|every|all|any) \w+ should\b"
+    r"|\bshould (?:stay|remain|never|always)\b|\bplease (?:keep|use|do|stick|follow)\b|\bone and only one\b"
+    r"|\bI (?:don['’]?t|do not) want\b",
+    re.IGNORECASE,
+)
+_FILE_RULE = re.compile(
+    r"\bonly (?:at|for|when|if|in|on)\b|\b(?:each|every|all|any) [^.;]{0,60}\b(?:requires?|needs?)\b", re.IGNORECASE
+)
+_SHORT_BAN = re.compile(r"no (?!longer|need|problem|worries|idea|such|one|more\b)\w[^.,;:]{2,60}[.!]?$", re.IGNORECASE)
+_STATEMENT = re.compile(r"\b(?:is|are|was|were|exists?|found|has|have|had)\b", re.IGNORECASE)
+_PREFERENCE = re.compile(
+    r"\b(?:prefer(?:red|ably)?|rather than|ideally|if possible|when possible|favou?r)\b", re.IGNORECASE
+)
+_NEGATION = re.compile(
+    rf"{_START}(?:never|do not|don['’]?t|avoid)\b|\b(?:(?:don['’]?t|do not) want|must not|mustn['’]t|may not|cannot"
+    r"|can['’]t|should not|shouldn['’]t|shall not|forbidden|prohibited|not allowed|without asking"
+    r"|under no circumstances)\b",
+    re.IGNORECASE,
+)
+_REPORT = re.compile(
+    r"^\W*(?:problem|example|why|wrong|bad)\b[^.]{0,20}:|^[\"“]"
+    r"|\b(?:it|this|that|there|which|who|he|she|they|we|I)\s+(?:also\s+|just\s+|still\s+)?"
+    r"(?:only|never|always|do not|don['’]?t|cannot|can['’]t|must have)\b(?! want\b)"
+    r"|\b(?:I|we)\s+(?:was|were|am|have|had|see|saw|think|guess|wonder|tried)\b"
+    r"|\b(?:\w+n['’]t|do not|never) (?:seem|work|exist|know|understand|believe|think)\b",
+    re.IGNORECASE,
+)
+_CODE_LINE = re.compile(r"[{};=]\s*$|^\s*(?:>|\||\$ |def |class |import |from \S+ import )|=>|\(\)\s*[:;{]")
+_RULE_VERBS = "use keep follow stick respect preserve remember respond reply answer limit wait treat assume"
+_VERBS = (
+    f"{_RULE_VERBS} add adopt aim allow apply ask assign avoid base be begin break bring build bump call capture check"
+    " choose clean close combine commit compare complete consider consult copy cover create cut declare define delete"
+    " delegate deliver describe design disable discard dispatch document double-check drop edit embed emphasize enable"
+    " encapsulate end enforce ensure escape establish evaluate examine execute expect explain explore export expose"
+    " express extend fail favor favour fetch fill find finish fix flag focus format gather generate get give go group"
+    " handle have highlight identify ignore implement import include increment inform inspect install integrate invoke"
+    " isolate join leave let link list load log look maintain make map mark match merge minimize mock monitor move name"
+    " note notify obtain offer omit only open order organize output pass perform pick place plan point prefer prefix"
+    " prepare present prevent print prioritize proceed produce provide publish pull push put quote raise read rebuild"
+    " record reduce refactor refer regenerate reject release rely remove rename repeat replace report request require"
+    " rerun reset resolve restart restrict retry return reuse review rewrite route run save scan search see select send"
+    " separate set share show skip sort specify split stage start state stay stop store strip structure submit suggest"
+    " summarize supply support switch tag take target tell test think throw title translate trim try turn update"
+    " validate verify wrap write say reconcile restore convert reference"
+)
+_CLAUSE = re.compile(
+    r"(?:if|when|whenever|before|after|for|once|while|to|in|on|with|by|as|unless|until|where|at|during|from)\b[^,;:]*,\s+"
+    r"|(?:then|also|first|next|finally|please|always|just|and|instead|otherwise|again)\b,?\s+",
+    re.IGNORECASE,
+)
+_MARKUP = re.compile(r"(?:\*\*|__|[*_`\"'(\[]|[^\w\s`*]+\s+)+")
+_LABEL = re.compile(r"[A-Z][^.:!?]{0,60}:[*_ ]+")
+_TYPED_VERB = re.compile(rf"(?:{'|'.join(_RULE_VERBS.split())})\b", re.IGNORECASE)
+_VERB = re.compile(rf"(?:{'|'.join(_VERBS.split())})\b(?!\s*[:=(]|\w*-)", re.IGNORECASE)
+
+_LIST_ITEM = re.compile(r"\s*(?:>\s*)?(?:[-*•+]\s+(?:\[[ xX]?\]\s+)?|\d{1,3}[.)]\s+|[a-z][.)]\s+)")
+_HEADING = re.compile(r"\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$)")
+_RULE_HEADING = re.compile(
+    r"\b(?:rules?|guidelines?|constraints?|requirements?|conventions?|boundar(?:y|ies)|policy|policies|important|notes?"
+    r"|critical|do not|don['’]t|must|always|never|style|standards?|practices?|principles?|instructions?)\b",
+    re.IGNORECASE,
+)
+_BAN_HEADING = re.compile(r"^[\s#*]*(?:never|do not|don['’]t|avoid|forbidden|prohibited|red flags)\b", re.IGNORECASE)
+_SKIPPED_LINE = re.compile(
+    r"\s*(?:#{1,6}\s|\||>|\d+\s*\||Base directory for this skill:|[-=*_]{3,}\s*$|</?[A-Za-z][^>]*>\s*$)"
+)
+_FENCE = re.compile(r"\s*(```|~~~)")
+_SENTENCE_END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)[\"'*)\]]*\s+(?=[\"'`*(\[]*[A-Z0-9`])")
+
+
+def find_instructions(text: str, *, is_rule_file: bool = False) -> Iterator[Instruction]:
+    """Yield the instructions in a text, in order.
+
+    Args:
+        is_rule_file: whether the text is a file of rules, in which imperatives are rules. In other texts they are rules
+            below a heading such as "Rules".
+    """
+    for start, end, heading in _split_sentences(text):
+        sentence = text[start:end]
+        kind = _classify(sentence, is_rule_file or _RULE_HEADING.search(heading) is not None)
+        if kind is not None:
+            kind = InstructionKind.PROHIBITION if _BAN_HEADING.search(heading) else kind
+            yield Instruction(start, end, kind, " ".join(sentence.split()))
+
+
+def _classify(sentence: str, allows_imperatives: bool) -> InstructionKind | None:
+    """Return the kind of the instruction that a sentence is, or None if it is none."""
+    markup = _MARKUP.match(sentence)
+    clause = sentence[markup.end() if markup else 0 :]
+    verb = _VERB if allows_imperatives else _TYPED_VERB
+    is_short_ban = _SHORT_BAN.match(clause) is not None and not _STATEMENT.search(clause)
+    match = _RULE.search(sentence) or verb.match(clause) or _PREFERENCE.match(clause)
+    if not match and not is_short_ban:
+        for pattern in (_LABEL, *repeat(_CLAUSE, 3)):
+            if prefix := pattern.match(clause):
+                clause = clause[prefix.end() :].lstrip("*_ ")
+        match = verb.match(clause) or _PREFERENCE.match(clause)
+        if not match and allows_imperatives:
+            match = _FILE_RULE.search(sentence)
+    words = len(sentence.split())
+    if not (match or is_short_ban) or not 2 < words <= _MAX_WORDS or sentence.rstrip("\"')* ").endswith("?"):
+        return None
+    if _CODE_LINE.search(sentence) or _REPORT.search(sentence):
+        return None
+    if is_short_ban or _NEGATION.search(sentence):
+        return InstructionKind.PROHIBITION
+    return InstructionKind.PREFERENCE if _PREFERENCE.search(sentence) else InstructionKind.REQUIREMENT
+
+
+def _split_sentences(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield the start, the end and the heading of each sentence, without code blocks, tables and marks of lists."""
+    paragraph_start, at, fence, heading = -1, 0, "", ""
+    for line in [*text.splitlines(keepends=True), ""]:
+        fence_match, item = _FENCE.match(line), _LIST_ITEM.match(line)
+        is_skipped = bool(fence or fence_match or _SKIPPED_LINE.match(line) or not line.strip())
+        if paragraph_start >= 0 and (is_skipped or item):
+            for start, end in _split_paragraph(text, paragraph_start, at):
+                yield start, end, heading
+            paragraph_start = -1
+        if fence_match:
+            fence = "" if fence == fence_match[1] else fence or fence_match[1]
+        elif not fence and _HEADING.match(line):
+            heading = line
+        if not is_skipped and paragraph_start < 0:
+            paragraph_start = at + (item.end() if item else len(line) - len(line.lstrip()))
+        at += len(line)
+
+
+def _split_paragraph(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    for match in _SENTENCE_END.finditer(text, start, end):
+        yield start, match.start() + len(match[0].rstrip())
+        start = match.end()
+    if last := text[start:end].rstrip():
+        yield start, start + len(last)

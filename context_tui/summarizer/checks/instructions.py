@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from enum import StrEnum
-from itertools import repeat
+from itertools import islice, repeat
 from typing import NamedTuple
 
 
@@ -35,16 +35,16 @@ class Instruction(NamedTuple):
 
 _MAX_WORDS = 70  # a longer sentence is pasted text, not a rule
 
-_START = r"(?:^|[,;:.!?—–(*-]\s*|\b(?:please|and|but|or|then|also|so|just|you|we|must|should|shall|may|can|to be)\s+)"
+_START = r"(?:^|[,;:.!?—–(*-]\s*|\b(?:please|and|but|or|then|also|so|just|must|should|shall|may|can|to be)\s+)"
 _RULE = re.compile(
     rf"\bmust(?:n['’]?t)?\b|\b(?:shall|you (?:cannot|can['’]t|can only|have to|need to)|may not|must only|may only"
     r"|(?:is|are) (?:not allowed|forbidden|prohibited|required|mandatory)|under no circumstances|without asking)\b"
     rf"|{_START}(?:never|always|do not|don['’]?t|no longer|make sure|be sure|ensure|avoid|stick to"
     r"|only (?:use|change|touch|edit|modify|run|add|commit|fix|write|read|do|keep|include|when|if|after|enter|match"
     r"|mark))\b|\b(?:you|code|tests?|names?|messages?|files?|commits?|comments?) should\b"
-    r"|\b(?:your|each|every|all|any) \w+ should\b"
-    r"|\bshould (?:stay|remain|never|always)\b|\bplease (?:keep|use|do|stick|follow)\b|\bone and only one\b"
-    r"|\bI (?:don['’]?t|do not) want\b",
+    r"|\b(?:your|each|every) (?:response|answer|message|command|commit|change|file|function|test) should\b"
+    r"|\bshould (?:stay|remain|never|always)\b|\bplease (?:keep|use|stick|follow)\b|\bone and only one\b"
+    r"|\bI (?:don['’]?t|do not) want\b|\blet['’]?s not\b|^Your task is\b|\bexactly the following\b",
     re.IGNORECASE,
 )
 _FILE_RULE = re.compile(
@@ -56,13 +56,13 @@ _PREFERENCE = re.compile(
     r"\b(?:prefer(?:red|ably)?|rather than|ideally|if possible|when possible|favou?r)\b", re.IGNORECASE
 )
 _NEGATION = re.compile(
-    rf"{_START}(?:never|do not|don['’]?t|avoid)\b|\b(?:(?:don['’]?t|do not) want|must not|mustn['’]t|may not|cannot"
-    r"|can['’]t|should not|shouldn['’]t|shall not|forbidden|prohibited|not allowed|without asking"
+    rf"{_START}(?:never|do not|don['’]?t|avoid)\b|\b(?:(?:don['’]?t|do not) want|let['’]?s not|must not|mustn['’]t"
+    r"|may not|cannot|can['’]t|should not|shouldn['’]t|shall not|forbidden|prohibited|not allowed|without asking"
     r"|under no circumstances)\b",
     re.IGNORECASE,
 )
 _REPORT = re.compile(
-    r"^\W*(?:problem|example|why|wrong|bad)\b[^.]{0,20}:|^[\"“]"
+    r"^\W*(?:problem|example|why|wrong|bad|note)\b[^.]{0,20}:|^[^\w\"“]*[\"“]|^\s*\[|^let me\b|\bshould know\b"
     r"|\b(?:it|this|that|there|which|who|he|she|they|we|I)\s+(?:also\s+|just\s+|still\s+)?"
     r"(?:only|never|always|do not|don['’]?t|cannot|can['’]t|must have)\b(?! want\b)"
     r"|\b(?:I|we)\s+(?:was|were|am|have|had|see|saw|think|guess|wonder|tried)\b"
@@ -70,7 +70,7 @@ _REPORT = re.compile(
     re.IGNORECASE,
 )
 _CODE_LINE = re.compile(r"[{};=]\s*$|^\s*(?:>|\||\$ |def |class |import |from \S+ import )|=>|\(\)\s*[:;{]")
-_RULE_VERBS = "use keep follow stick respect preserve remember respond reply answer limit wait treat assume"
+_RULE_VERBS = "use keep follow stick respect preserve remember respond reply answer limit treat assume"
 _VERBS = (
     f"{_RULE_VERBS} add adopt aim allow apply ask assign avoid base be begin break bring build bump call capture check"
     " choose clean close combine commit compare complete consider consult copy cover create cut declare define delete"
@@ -86,6 +86,16 @@ _VERBS = (
     " separate set share show skip sort specify split stage start state stay stop store strip structure submit suggest"
     " summarize supply support switch tag take target tell test think throw title translate trim try turn update"
     " validate verify wrap write say reconcile restore convert reference"
+    " accept acknowledge announce attach audit await bundle cache call-out cancel catch change clarify classify commit"
+    " communicate confirm count cover debug deploy detect discuss distinguish double duplicate enter exclude execute"
+    " expand factor filter finalize fit grep guard guarantee hide hold import increase infer inherit initialize inject"
+    " inline interrupt introduce investigate involve iterate kill lead learn leverage lint lock lower lowercase meet"
+    " migrate narrow nest normalize number open optimize override own package parse paste patch pause persist pin pipe"
+    " poll populate post practice preload preview process profile propose prove purge push quit randomize re-read"
+    " re-run rebase redirect regroup render reorder repair rephrase reply reserve respond restate retain revert rotate"
+    " round sanitize schedule serve shorten sign simplify solve squash stash step study substitute sync test tidy time"
+    " track traverse trust truncate type uncomment understand undo unify upload version view visit warn watch weigh"
+    " wait"
 )
 _CLAUSE = re.compile(
     r"(?:if|when|whenever|before|after|for|once|while|to|in|on|with|by|as|unless|until|where|at|during|from)\b[^,;:]*,\s+"
@@ -93,9 +103,9 @@ _CLAUSE = re.compile(
     re.IGNORECASE,
 )
 _MARKUP = re.compile(r"(?:\*\*|__|[*_`\"'(\[]|[^\w\s`*]+\s+)+")
-_LABEL = re.compile(r"[A-Z][^.:!?]{0,60}:[*_ ]+")
+_LABEL = re.compile(r"[A-Z](?:[^.:!?]{0,60}:[*_]*|[^.:!?,]{0,40} [-–—])\s+")
 _TYPED_VERB = re.compile(rf"(?:{'|'.join(_RULE_VERBS.split())})\b", re.IGNORECASE)
-_VERB = re.compile(rf"(?:{'|'.join(_VERBS.split())})\b(?!\s*[:=(]|\w*-)", re.IGNORECASE)
+_VERB = re.compile(rf"(?:{'|'.join(_VERBS.split())})\b(?!\s*[=(]|\w*-)", re.IGNORECASE)
 
 _LIST_ITEM = re.compile(r"\s*(?:>\s*)?(?:[-*•+]\s+(?:\[[ xX]?\]\s+)?|\d{1,3}[.)]\s+|[a-z][.)]\s+)")
 _HEADING = re.compile(r"\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$)")
@@ -104,27 +114,62 @@ _RULE_HEADING = re.compile(
     r"|critical|do not|don['’]t|must|always|never|style|standards?|practices?|principles?|instructions?)\b",
     re.IGNORECASE,
 )
+_LEAD = re.compile(
+    r"\b(?:(?:each|every) (?:response|message|command)|always|must|should|rules?|follow)\b", re.IGNORECASE
+)
+_COMPLETE_LEAD = re.compile(r"\b(?:include|contain|have|provide)\s*:$", re.IGNORECASE)
 _BAN_HEADING = re.compile(r"^[\s#*]*(?:never|do not|don['’]t|avoid|forbidden|prohibited|red flags)\b", re.IGNORECASE)
 _SKIPPED_LINE = re.compile(
-    r"\s*(?:#{1,6}\s|\||>|\d+\s*\||Base directory for this skill:|[-=*_]{3,}\s*$|</?[A-Za-z][^>]*>\s*$)"
+    r"\s*(?:#{1,6}\s|>|\d+\s*\||Base directory for this skill:|[-=*_]{3,}\s*$|</?[A-Za-z][^>]*>\s*$)"
 )
-_FENCE = re.compile(r"\s*(```|~~~)")
-_SENTENCE_END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)[\"'*)\]]*\s+(?=[\"'`*(\[]*[A-Z0-9`])")
+_FENCE = re.compile(r"\s*(```|~~~)\s*(\w*)")
+_TABLE_ROW = re.compile(r"\s*\|")
+_CELL = re.compile(r"\|\s*([^|\s][^|]*?)\s*(?=\|)")
+_SENTENCE_END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)(?<!vs\.)[\"'*)\]]*\s+(?=[\"'`*(\[]*\w)")
+
+
+class _Sentence(NamedTuple):
+    """A sentence with its offsets, the heading above it, and whether it is in an item of a list."""
+
+    start: int
+    end: int
+    heading: str
+    is_item: bool
 
 
 def find_instructions(text: str, *, is_rule_file: bool = False) -> Iterator[Instruction]:
     """Yield the instructions in a text, in order.
 
+    In a list after a sentence such as "Each response must include:", every item is an instruction, and the sentence
+    itself is none.
+
     Args:
         is_rule_file: whether the text is a file of rules, in which imperatives are rules. In other texts they are rules
-            below a heading such as "Rules".
+            below a heading such as "Rules", or in a list of steps to follow.
     """
-    for start, end, heading in _split_sentences(text):
-        sentence = text[start:end]
-        kind = _classify(sentence, is_rule_file or _RULE_HEADING.search(heading) is not None)
-        if kind is not None:
-            kind = InstructionKind.PROHIBITION if _BAN_HEADING.search(heading) else kind
-            yield Instruction(start, end, kind, " ".join(sentence.split()))
+    lead = ""  # the sentence before a list
+    pending: Instruction | None = None  # it, as long as a list may follow that says the same in full
+    for sentence in _split_sentences(text, is_rule_file):
+        words = " ".join(text[sentence.start : sentence.end].split())
+        if not sentence.is_item:
+            lead = words if words.endswith(":") else ""
+            if pending is not None:
+                yield pending
+        pending = None
+        allows_imperatives = is_rule_file or bool(_LEAD.search(lead) or _RULE_HEADING.search(sentence.heading))
+        kind = _classify(words, allows_imperatives)
+        if kind is None and sentence.is_item and len(words.split()) > 2 and _COMPLETE_LEAD.search(lead):
+            kind = _classify(lead, allows_imperatives)
+        if kind is None:
+            continue
+        kind = InstructionKind.PROHIBITION if _BAN_HEADING.search(sentence.heading) else kind
+        instruction = Instruction(sentence.start, sentence.end, kind, words)
+        if not sentence.is_item and _COMPLETE_LEAD.search(words):
+            pending = instruction
+        else:
+            yield instruction
+    if pending is not None:
+        yield pending
 
 
 def _classify(sentence: str, allows_imperatives: bool) -> InstructionKind | None:
@@ -140,33 +185,46 @@ def _classify(sentence: str, allows_imperatives: bool) -> InstructionKind | None
                 clause = clause[prefix.end() :].lstrip("*_ ")
         match = verb.match(clause) or _PREFERENCE.match(clause)
         if not match and allows_imperatives:
-            match = _FILE_RULE.search(sentence)
-    words = len(sentence.split())
-    if not (match or is_short_ban) or not 2 < words <= _MAX_WORDS or sentence.rstrip("\"')* ").endswith("?"):
+            match = _FILE_RULE.search(sentence) or _PREFERENCE.search(sentence)
+    if not (match or is_short_ban) or not 2 < len(sentence.split()) <= _MAX_WORDS:
         return None
-    if _CODE_LINE.search(sentence) or _REPORT.search(sentence):
+    if (
+        (sentence.rstrip("\"')* ").endswith("?") and not verb.match(clause))
+        or _CODE_LINE.search(sentence)
+        or _REPORT.search(sentence)
+    ):
         return None
     if is_short_ban or _NEGATION.search(sentence):
         return InstructionKind.PROHIBITION
     return InstructionKind.PREFERENCE if _PREFERENCE.search(sentence) else InstructionKind.REQUIREMENT
 
 
-def _split_sentences(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield the start, the end and the heading of each sentence, without code blocks, tables and marks of lists."""
-    paragraph_start, at, fence, heading = -1, 0, "", ""
+def _split_sentences(text: str, is_rule_file: bool) -> Iterator[_Sentence]:
+    """Yield the sentences of a text, without code blocks, tables and marks of lists.
+
+    In a file of rules, the cells of tables and the lines of blocks without a language are sentences, too.
+    """
+    start, at, fence, heading, is_item, holds_prose = -1, 0, "", "", False, False
     for line in [*text.splitlines(keepends=True), ""]:
-        fence_match, item = _FENCE.match(line), _LIST_ITEM.match(line)
-        is_skipped = bool(fence or fence_match or _SKIPPED_LINE.match(line) or not line.strip())
-        if paragraph_start >= 0 and (is_skipped or item):
-            for start, end in _split_paragraph(text, paragraph_start, at):
-                yield start, end, heading
-            paragraph_start = -1
+        fence_match, item, row = _FENCE.match(line), _LIST_ITEM.match(line), _TABLE_ROW.match(line)
+        is_skipped = bool(fence or fence_match or row or _SKIPPED_LINE.match(line) or not line.strip())
+        if start >= 0 and (is_skipped or item):
+            yield from (_Sentence(*span, heading, is_item) for span in _split_paragraph(text, start, at))
+            start = -1
+        if is_rule_file and row and not fence:
+            cells = islice(_CELL.finditer(line), 1, None)  # the first column names the topic
+            yield from (_Sentence(at + each.start(1), at + each.end(1), heading, True) for each in cells)
+        elif fence and not fence_match and holds_prose and line.strip():
+            indent = item.end() if item else len(line) - len(line.lstrip())
+            yield _Sentence(at + indent, at + len(line.rstrip()), heading, True)
         if fence_match:
             fence = "" if fence == fence_match[1] else fence or fence_match[1]
+            holds_prose = is_rule_file and fence_match[2] in ("", "text", "md", "markdown")
         elif not fence and _HEADING.match(line):
             heading = line
-        if not is_skipped and paragraph_start < 0:
-            paragraph_start = at + (item.end() if item else len(line) - len(line.lstrip()))
+        if not is_skipped and start < 0:
+            start = at + (item.end() if item else len(line) - len(line.lstrip()))
+            is_item = item is not None
         at += len(line)
 
 

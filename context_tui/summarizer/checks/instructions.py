@@ -37,18 +37,21 @@ _MAX_WORDS = 70  # a longer sentence is pasted text, not a rule
 
 _START = r"(?:^|[,;:.!?—–(*-]\s*|\b(?:please|and|but|or|then|also|so|just|must|should|shall|may|can|to be)\s+)"
 _RULE = re.compile(
-    rf"\bmust(?:n['’]?t)?\b|\b(?:shall|you (?:cannot|can['’]t|can only|have to|need to)|may not|must only|may only"
+    rf"\bmust(?:n['’]?t)?\b|\b(?:shall|you (?:cannot|can['’]t|can only|may not|have to|need to)|must only|may only"
     r"|(?:is|are) (?:not allowed|forbidden|prohibited|required|mandatory)|under no circumstances|without asking)\b"
     rf"|{_START}(?:never|always|do not|don['’]?t|no longer|make sure|be sure|ensure|avoid|stick to"
     r"|only (?:use|change|touch|edit|modify|run|add|commit|fix|write|read|do|keep|include|when|if|after|enter|match"
-    r"|mark))\b|\b(?:you|code|tests?|names?|messages?|files?|commits?|comments?) should\b"
+    r"|mark))\b|\byou should\b|[,;.!]\s+(?:use|keep|stick)\s"
     r"|\b(?:your|each|every) (?:response|answer|message|command|commit|change|file|function|test) should\b"
     r"|\bshould (?:stay|remain|never|always)\b|\bplease (?:keep|use|stick|follow)\b|\bone and only one\b"
     r"|\bI (?:don['’]?t|do not) want\b|\blet['’]?s not\b|^Your task is\b|\bexactly the following\b",
     re.IGNORECASE,
 )
 _FILE_RULE = re.compile(
-    r"\bonly (?:at|for|when|if|in|on)\b|\b(?:each|every|all|any) [^.;]{0,60}\b(?:requires?|needs?)\b", re.IGNORECASE
+    r"\b(?:always|never)\b|\bonly (?:at|for|when|if|in|on)\b"
+    r"|\b(?:code|tests?|names?|messages?|files?|commits?|comments?) should\b"
+    r"|\b(?:each|every|all|any) [^.;]{0,60}\b(?:requires?|needs?)\b",
+    re.IGNORECASE,
 )
 _SHORT_BAN = re.compile(r"no (?!longer|need|problem|worries|idea|such|one|more\b)\w[^.,;:]{2,60}[.!]?$", re.IGNORECASE)
 _STATEMENT = re.compile(r"\b(?:is|are|was|were|exists?|found|has|have|had)\b", re.IGNORECASE)
@@ -62,7 +65,8 @@ _NEGATION = re.compile(
     re.IGNORECASE,
 )
 _REPORT = re.compile(
-    r"^\W*(?:problem|example|why|wrong|bad|note)\b[^.]{0,20}:|^[^\w\"“]*[\"“]|^\s*\[|^let me\b|\bshould know\b"
+    r"^\W*(?:problem|example|why|wrong|bad|note)\b[^.]{0,20}:|^[^\w\"“]*[\"“]|^\s*\[|^(?:is|are) "
+    r"|^let me\b|\bshould know\b"
     r"|\b(?:it|this|that|there|which|who|he|she|they|we|I)\s+(?:also\s+|just\s+|still\s+)?"
     r"(?:only|never|always|do not|don['’]?t|cannot|can['’]t|must have)\b(?! want\b)"
     r"|\b(?:I|we)\s+(?:was|were|am|have|had|see|saw|think|guess|wonder|tried)\b"
@@ -158,8 +162,11 @@ def find_instructions(text: str, *, is_rule_file: bool = False) -> Iterator[Inst
         pending = None
         allows_imperatives = is_rule_file or bool(_LEAD.search(lead) or _RULE_HEADING.search(sentence.heading))
         kind = _classify(words, allows_imperatives)
-        if kind is None and sentence.is_item and len(words.split()) > 2 and _COMPLETE_LEAD.search(lead):
-            kind = _classify(lead, allows_imperatives)
+        if kind is None and sentence.is_item and len(words.split()) > 2:
+            if _COMPLETE_LEAD.search(lead):
+                kind = _classify(lead, allows_imperatives)
+            elif is_rule_file and text[: sentence.start].endswith(("[ ] ", "[] ")):  # a list of checks
+                kind = InstructionKind.REQUIREMENT
         if kind is None:
             continue
         kind = InstructionKind.PROHIBITION if _BAN_HEADING.search(sentence.heading) else kind

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from context_tui.batch.workers import analyze_sessions
-from context_tui.cli.options import CommandParser, parse_name
-from context_tui.cli.output import print_line, print_table, shorten_names, write_json
+from context_tui.cli.options import CommandParser, build_number_type, parse_name
+from context_tui.cli.output import pick_fields, print_line, print_notice, print_table, shorten_names, write_json
 from context_tui.cli.sweep import report_unread
 from context_tui.errors import ExitCode
-from context_tui.lab.aftermath.measure import NEAR_CALLS, WINDOW_CALLS, Course, measure_aftermaths
+from context_tui.lab.aftermath.measure import NEAR_CALLS, WINDOW_CALLS, Aftermath, Course, measure_aftermaths
 from context_tui.lab.aftermath.report import (
     ExtraCalls,
     SessionAftermath,
@@ -19,9 +19,17 @@ from context_tui.lab.aftermath.report import (
 )
 from context_tui.lab.aftermath.steps import CORRECTION_FORMS
 from context_tui.lab.sweep.results import UnreadSession
+from context_tui.session.session import Session
+from context_tui.summarizer.checks.instruction_survival import (
+    CompactionInstructions,
+    InstructionSource,
+    Outcome,
+    follow_instructions,
+)
 from context_tui.text.numbers import format_count
 
 MAX_COMPACTIONS_SHOWN = 20
+MAX_INSTRUCTIONS_SHOWN = 20
 GROUPINGS: dict[str, Callable[[SessionAftermath], str]] = {
     "agent": lambda row: row.agent,
     "model": lambda row: f"{row.agent} {row.aftermath.model or 'unknown'}",
@@ -38,15 +46,45 @@ def run(arguments: Sequence[str]) -> int:
     parser = CommandParser("aftermath", about)
     add = parser.add_argument
     add("sessions", nargs="+", type=parse_name, metavar="SESSION", help="files, PATH#ID, or folders of sessions")
+    limit_type = build_number_type("number of instructions", "a whole number, 0 or more", minimum=0)
+    limit_help = "exit with 1 if a compaction left out more typed instructions, and with 4 if none was found"
+    add("--max-absent", type=limit_type, metavar="N", help=limit_help)
     add("--json", action="store_true", help="print one JSON document")
     options = parser.parse(arguments)
-    analyses, unread = analyze_sessions(options.sessions, measure_aftermaths)
-    rows = [SessionAftermath(each.name, each.format, found) for each in analyses for found in each.value]
+    analyses, unread = analyze_sessions(options.sessions, _analyze)
+    rows = [SessionAftermath(each.name, each.format, found) for each in analyses for found in each.value[0]]
+    instructions = [(each.name, found) for each in analyses for found in each.value[1]]
     report_unread(unread)
     if options.json:
-        write_json(_build_report(rows, len(analyses), unread))
+        report = _build_report(rows, len(analyses), unread)
+        write_json(report | {"instructions": [_build_instructions_report(*each) for each in instructions]})
     else:
         _print_report(rows, len(analyses))
+        _print_instructions(instructions)
+        if rows or instructions:
+            print_line()
+            print_line("A recording shows what followed, not what would have followed without the compaction;")
+            print_line("docs/aftermath.md defines each column.")
+    return ExitCode.DONE if options.max_absent is None else _check_limit(instructions, options.max_absent)
+
+
+def _analyze(session: Session) -> tuple[list[Aftermath], list[CompactionInstructions]]:
+    return measure_aftermaths(session), follow_instructions(session)
+
+
+def _check_limit(instructions: Sequence[tuple[str, CompactionInstructions]], limit: int) -> int:
+    """Hold each compaction to the number of typed instructions that may be absent after it."""
+    counts = [(name, each, each.count(Outcome.ABSENT, InstructionSource.USER)) for name, each in instructions]
+    for name, compaction, count in counts:
+        if count > limit:
+            print_notice(
+                f"{name}:{compaction.message}: {format_count(count, 'typed instruction')} absent; limit {limit:,}"
+            )
+    if any(count > limit for _, _, count in counts):
+        return ExitCode.FAILED
+    if not any(trace.placed.source is InstructionSource.USER for _, each in instructions for trace in each.traces):
+        print_notice("too little evidence: no typed instruction before a full compaction")
+        return ExitCode.NO_EVIDENCE
     return ExitCode.DONE
 
 
@@ -120,14 +158,59 @@ def _print_report(rows: Sequence[SessionAftermath], count: int) -> None:
     ]
     case_heads = ("session:message", "kind", "removed", "call of turn", *heads[2:], "matches", "extra calls")
     print_table("compactions, with the most extra calls first", case_heads, cells, MAX_COMPACTIONS_SHOWN)
-    print_line()
-    print_line(
-        "A recording shows what followed, not what would have followed without the compaction; docs/aftermath.md"
-    )
-    print_line("defines each column.")
 
 
 def _format_course(course: Course) -> tuple[str, ...]:
     calls = "unknown" if course.calls is None else f"{course.calls:.1f}"
     tokens = "unknown" if course.tokens is None else f"{course.tokens:,.0f}"
     return calls, tokens, *(f"{value:.1f}" for value in course[2:])
+
+
+# Instructions
+
+
+def _build_instructions_report(name: str, compaction: CompactionInstructions) -> dict[str, object]:
+    return {
+        "session": name,
+        "message": compaction.message,
+        "instructions": [
+            {
+                "source": trace.placed.source,
+                **pick_fields(trace.placed, ("message", "block")),
+                **pick_fields(trace.placed.instruction, ("start", "end", "kind", "text")),
+                **pick_fields(trace, ("outcome", "evidence", "contradicted_at")),
+            }
+            for trace in compaction.traces
+        ],
+    }
+
+
+def _print_instructions(instructions: Sequence[tuple[str, CompactionInstructions]]) -> None:
+    """Print what became of instructions, by their source, and the typed ones that are absent or contradicted."""
+    if not instructions:
+        return
+    names = shorten_names({name: None for name, _ in instructions})
+    counts, cases = list[tuple[object, ...]](), list[tuple[object, ...]]()
+    for name, compaction in instructions:
+        place = f"{names[name]}:{compaction.message}"
+        for source in InstructionSource:
+            numbers = [compaction.count(outcome, source) for outcome in Outcome]
+            if any(numbers):
+                counts.append((place, source.value, sum(numbers), *numbers))
+        cases += [
+            (place, f"contradicted at {trace.contradicted_at}", trace.placed.message, trace.placed.instruction.text)
+            for trace in compaction.contradictions
+        ]
+        cases += [
+            (place, trace.outcome.value, trace.placed.message, trace.placed.instruction.text)
+            for trace in compaction.traces
+            if trace.placed.source is InstructionSource.USER
+            and trace.outcome in (Outcome.ABSENT, Outcome.IN_OTHER_WORDS)
+        ]
+    title = "instructions after full compactions"
+    print_table(title, ("session:message", "from", "instructions", *(each.value for each in Outcome)), counts)
+    if cases:
+        heads = ("session:message", "", "message", "instruction")
+        print_table(
+            "instructions to judge by reading", heads, cases, MAX_INSTRUCTIONS_SHOWN, ", each with its evidence"
+        )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,12 @@ from context_tui.errors import PlanError
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.jsontext import compact_json, utf8_len
 from context_tui.session.session import Message
+from context_tui.summarizer.checks.instruction_survival import (
+    InstructionSource,
+    PlacedInstruction,
+    check_instructions,
+    find_removed_instructions,
+)
 from context_tui.summarizer.checks.summary_checks import SummaryCheck, check_summary
 from context_tui.summarizer.endpoint import APIS, Endpoint
 from context_tui.summarizer.extract import MAX_EXTRACT_BYTES, build_extract
@@ -66,6 +72,7 @@ class PreparedSummary:
         request: the request to a model, in which secrets are masked only when it is encoded.
         repairs: changes that make the head acceptable to a provider.
         tokens: estimated tokens in the request (bytes/4).
+        instructions: the typed instructions in the head, which only the summary can preserve.
     """
 
     head: list[Message]
@@ -74,6 +81,7 @@ class PreparedSummary:
     request: SummaryRequest
     repairs: tuple[str, ...]
     tokens: int
+    instructions: Sequence[PlacedInstruction] = ()
     _masks: dict[str, tuple[list[Message], Mapping[str, int]]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -109,11 +117,13 @@ class PreparedSummary:
         including any loops, so its failed checks are warnings.
         """
         if not summary.model:
-            return [replace(each, severity="warning") for each in check_summary(text, self.head)]
-        if edited:
-            return check_summary(text, self.head, cut_off=cut_off)
-        sections, limit = self.request.sections, self.request.max_tokens
-        return check_summary(text, self.head, summary.usage, summary.stop_reason, sections, limit, cut_off)
+            checks = [replace(each, severity="warning") for each in check_summary(text, self.head)]
+        elif edited:
+            checks = check_summary(text, self.head, cut_off=cut_off)
+        else:
+            sections, limit = self.request.sections, self.request.max_tokens
+            checks = check_summary(text, self.head, summary.usage, summary.stop_reason, sections, limit, cut_off)
+        return [*checks, check_instructions(self.instructions, text)] if self.instructions else checks
 
 
 def prepare_summary(plan: Plan, *, mask_secrets: bool = True) -> PreparedSummary:
@@ -129,7 +139,8 @@ def prepare_summary(plan: Plan, *, mask_secrets: bool = True) -> PreparedSummary
         history, repairs = repair(head)
     request = replace(build_request(plan.prompt, history, previous, content.tools()), mask_secrets=mask_secrets)
     tokens = _estimate_request_tokens(request)
-    return PreparedSummary(head, plan.quotable_messages, previous, request, tuple(repairs), tokens)
+    instructions = [each for each in find_removed_instructions(plan) if each.source is InstructionSource.USER]
+    return PreparedSummary(head, plan.quotable_messages, previous, request, tuple(repairs), tokens, instructions)
 
 
 def choose_summarizer(

@@ -265,6 +265,34 @@ async def test_a_summary_that_fails_a_check_is_asked_about() -> None:
     assert app.answers[0] is not None
 
 
+async def test_typed_instructions_that_a_summary_lacks_are_counted_and_put_back() -> None:
+    said = [("user", "Never touch the ledger. Use pnpm for every script. Go."), ("assistant", "ok"), ("user", "on")]
+    messages = [{"role": role, "content": text} for role, text in said]
+    messages += [{"role": "assistant", "content": "ok"}, {"role": "user", "content": "and on"}] * 12
+    session = from_messages(messages)
+    server = Server("The user works on a ledger and wants pnpm for every script.")
+    app = Shell(
+        ApplyScreen(
+            session,
+            plan(session, "defect-compact"),
+            kind="anthropic",
+            environ=ENVIRONMENT,
+            transport=server,
+        )
+    )
+    async with app.run_test(size=(120, 36)) as pilot:
+        await until(pilot, lambda: app.first.phase is Phase.READY)
+        await pilot.press("i", "enter")
+        await until(pilot, lambda: app.first.phase is Phase.DONE)
+        checks = app.screen.query_one("#apply-checks", Static)
+        expected = "instructions: 1 of 2 are not in the summary; 1 may be there in other words"
+        assert str(checks.content).endswith(expected) or f"{expected}\n" in str(checks.content)
+        await pilot.press("i", "i")
+        assert "put back word for word" in summary(app) and summary(app).count("Never touch the ledger.") == 1
+        assert "instructions:" not in str(checks.content)
+        assert [draft.is_edited for draft in app.first.drafts] == [True, False]
+
+
 @pytest.mark.parametrize("edited", [False, True])
 async def test_an_extract_that_fails_a_check_is_accepted_at_once(edited: bool) -> None:
     said = [{"role": "user", "content": "never touch the database in /srv/data/production.db"}]

@@ -29,6 +29,7 @@ from context_tui.tui.compactions.screen import CompactionsScreen
 from context_tui.tui.rendering.formatting import MessageReader
 from context_tui.tui.widgets.styled_text import count_cells
 from tests.formats.recordings import Recording, call, result, text, usage
+from tests.test_instructions import build_recording
 from tests.test_recorded_compactions import RARE, compacted
 from tests.tui.fakes import drawn
 from tests.tui.inspecting import inspector, settled
@@ -137,6 +138,21 @@ async def test_keys_go_from_one_to_the_next_and_to_the_inspector(tmp_path: Path)
         await pilot.press("B", "n", "l", "l", "g")
         await settled(pilot)
         assert inspector(running).view.cursor.message == 8
+
+
+@pytest.mark.slow
+async def test_what_became_of_instructions_is_a_line_and_a_page(tmp_path: Path) -> None:
+    running = ContextTuiApp(build_recording().open(tmp_path))
+    async with running.run_test(size=(100, 30)) as pilot:
+        await settled(pilot)
+        await pilot.press("B")
+        await settled(pilot)
+        assert "1 absent, 1 in the summary, 1 put back, 1 contradicted later (i lists them)" in drawn(running)
+        await pilot.press("i")
+        await pilot.pause()
+        assert "#0 typed: Never push to the remote." in drawn(running) and "#4 does what it forbids" in drawn(running)
+        await pilot.press("escape")
+        assert isinstance(running.screen, CompactionsScreen)
 
 
 @pytest.mark.slow

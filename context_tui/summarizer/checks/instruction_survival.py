@@ -8,11 +8,13 @@ Instructions in the system prompt cannot be removed and are not followed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from context_tui.compaction.plan import Plan
 from context_tui.compaction.recorded_compactions import find_recorded_compactions
 from context_tui.session.context import Context
 from context_tui.session.markers import is_rule_file, split_text
@@ -20,9 +22,11 @@ from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, Checkpoint, Kind, MessageFlag, Role
 from context_tui.summarizer.checks.facts import build_constraint
 from context_tui.summarizer.checks.instructions import Instruction, InstructionKind, find_instructions
-from context_tui.summarizer.checks.summary_checks import PATH_PATTERN
+from context_tui.summarizer.checks.summary_checks import PATH_PATTERN, SummaryCheck
 from context_tui.summarizer.checks.survival import FactMatcher
 from context_tui.summarizer.tool_calls import AnsweredCall, parse_call
+
+RESTORED_HEADING = "## Instructions of the user, put back word for word"
 
 
 class InstructionSource(StrEnum):
@@ -73,29 +77,22 @@ class CompactionInstructions:
     message: int
     traces: tuple[InstructionTrace, ...]
 
-    def count(self, outcome: Outcome) -> int:
-        """Count the instructions with an outcome."""
-        return sum(trace.outcome is outcome for trace in self.traces)
+    def count(self, outcome: Outcome, source: InstructionSource | None = None) -> int:
+        """Count the instructions with an outcome, those of one source if it is given."""
+        return sum(each.outcome is outcome and source in (None, each.placed.source) for each in self.traces)
 
     @property
-    def absent(self) -> list[InstructionTrace]:
-        """The instructions that are absent afterwards."""
-        return [trace for trace in self.traces if trace.outcome is Outcome.ABSENT]
+    def contradictions(self) -> list[InstructionTrace]:
+        """The instructions that a later call contradicts."""
+        return [each for each in self.traces if each.contradicted_at is not None]
 
 
 def find_message_instructions(context: Context, message: int) -> Iterator[PlacedInstruction]:
     """Yield the instructions in a message that a user typed or that a runtime inserted; summaries have none."""
-    facts, content = context.facts, context.content
-    if content is None or facts.role[message] == Role.ASSISTANT or facts.flags[message] & MessageFlag.SUMMARY:
+    if context.facts.flags[message] & MessageFlag.SUMMARY:
         return
-    rows = [*facts.blocks_of(message)]
-    if not any(facts.kind[row] == Kind.TEXT for row in rows):
-        return
-    for number, (row, block) in enumerate(zip(rows, content.blocks(message), strict=False)):
-        if facts.kind[row] != Kind.TEXT:
-            continue
-        text = str(block.get("text") or "")
-        if not facts.block_flags[row] & BlockFlag.INJECTED:
+    for number, text, is_injected in _iterate_texts(context, message):
+        if not is_injected:
             for each in find_instructions(text):
                 yield PlacedInstruction(message, number, InstructionSource.USER, each)
             continue
@@ -108,33 +105,83 @@ def find_message_instructions(context: Context, message: int) -> Iterator[Placed
             at += len(section)
 
 
+def _iterate_texts(context: Context, message: int) -> Iterator[tuple[int, str, bool]]:
+    """Yield the number, the text, and whether a runtime inserted it, of each text block of a user's message."""
+    facts, content = context.facts, context.content
+    rows = [*facts.blocks_of(message)]
+    is_user = facts.role[message] != Role.ASSISTANT
+    if content is None or not is_user or all(facts.kind[row] != Kind.TEXT for row in rows):
+        return
+    for number, (row, block) in enumerate(zip(rows, content.blocks(message), strict=False)):
+        if facts.kind[row] == Kind.TEXT:
+            yield number, str(block.get("text") or ""), bool(facts.block_flags[row] & BlockFlag.INJECTED)
+
+
 def trace_instructions(
-    instructions: Iterable[PlacedInstruction], context_after: Context, summary: str
+    instructions: Iterable[PlacedInstruction],
+    summary: str,
+    remaining: Container[int] = (),
+    other_texts: Iterable[str] = (),
 ) -> list[InstructionTrace]:
-    """Return the outcome of each instruction in the context after a compaction.
+    """Return the outcome of a compaction for each instruction.
 
     Args:
-        summary: text of the summary; that of a message in *context_after*, or a draft.
+        summary: text of the summary, or a draft of it.
+        remaining: numbers of the messages that remain in the context.
+        other_texts: the texts of users and runtimes in the context after the compaction.
     """
-    remaining = set(context_after.order)
     matcher, summary_words = FactMatcher(summary), _normalize(summary)
-    texts = [_normalize(text) for text in _iterate_user_texts(context_after)]
+    texts = [_normalize(text) for text in other_texts]
 
     def trace(placed: PlacedInstruction) -> InstructionTrace:
-        text = placed.instruction.text
-        words = _normalize(text)
+        words = _normalize(placed.instruction.text)
         if placed.message in remaining:
             return InstructionTrace(placed, Outcome.IN_CONTEXT)
         if words in summary_words:
             return InstructionTrace(placed, Outcome.IN_SUMMARY)
-        if any(words in each for each in texts):
+        if any(words in text for text in texts):
             return InstructionTrace(placed, Outcome.PUT_BACK)
-        survival = matcher.match_fact(build_constraint(text, placed.message, placed.block))
+        fact = build_constraint(placed.instruction.text, placed.message, placed.block)
+        survival = matcher.match_fact(fact)
         if survival.preserved:
             return InstructionTrace(placed, Outcome.IN_OTHER_WORDS, survival.evidence)
         return InstructionTrace(placed, Outcome.ABSENT)
 
     return [trace(placed) for placed in instructions]
+
+
+def find_removed_instructions(plan: Plan) -> list[PlacedInstruction]:
+    """Return the instructions that a plan removes and that only its summary can preserve, each once."""
+    context, removed = plan.context, set(plan.summarised_message_numbers)
+    texts = [_normalize(text) for text in _iterate_user_texts(context, removed)]
+    instructions: dict[str, PlacedInstruction] = {}
+    for message in sorted(removed):
+        for placed in find_message_instructions(context, message):
+            words = _normalize(placed.instruction.text)
+            if not any(words in text for text in texts):
+                instructions.setdefault(words, placed)
+    return list(instructions.values())
+
+
+def check_instructions(instructions: Sequence[PlacedInstruction], summary: str) -> SummaryCheck:
+    """Check whether a summary has the words of all instructions that are removed with what it replaces."""
+    traces = trace_instructions(instructions, summary)
+    counts = Counter(trace.outcome for trace in traces)
+    absent, uncertain = counts[Outcome.ABSENT], counts[Outcome.IN_OTHER_WORDS]
+    detail = (
+        f"{absent:,} of {len(traces):,} are not in the summary" if absent else f"none of {len(traces):,} is missing"
+    )
+    if uncertain:
+        detail += f"; {uncertain:,} may be there in other words"
+    return SummaryCheck("instructions", not absent, "warning", detail)
+
+
+def restore_instructions(instructions: Sequence[PlacedInstruction], summary: str) -> str:
+    """Return the summary with the absent instructions below a heading at its end, or as it is if none is absent."""
+    traces = trace_instructions(instructions, summary)
+    absent = [trace.placed.instruction.text for trace in traces if trace.outcome is Outcome.ABSENT]
+    items = "\n".join(f"- {text}" for text in absent)
+    return f"{summary.rstrip()}\n\n{RESTORED_HEADING}\n{items}\n" if absent else summary
 
 
 def follow_instructions(session: Session, checkpoint: Checkpoint = lambda: None) -> list[CompactionInstructions]:
@@ -154,33 +201,27 @@ def follow_instructions(session: Session, checkpoint: Checkpoint = lambda: None)
         if not known:
             continue
         after = compaction.context_after
-        traces = trace_instructions(known.values(), after, _read_summary(after, compaction.summary_message))
+        summary = _read_summary(after, compaction.summary_message)
+        traces = trace_instructions(known.values(), summary, set(after.order), _iterate_user_texts(after))
         end = compactions[number + 1].message if number + 1 < len(compactions) else len(session)
         results.append(CompactionInstructions(compaction.message, _check_calls(session, traces, after.at, end)))
     return results
 
 
 def _read_summary(context: Context, message: int | None) -> str:
-    if message is None or context.content is None:
+    if message is None:
         return ""
-    blocks = zip(context.facts.blocks_of(message), context.content.blocks(message), strict=False)
-    flags = context.facts.block_flags
-    return "\n".join(str(block.get("text") or "") for row, block in blocks if not flags[row] & BlockFlag.INJECTED)
+    return "\n".join(text for _, text, is_injected in _iterate_texts(context, message) if not is_injected)
 
 
-def _iterate_user_texts(context: Context) -> Iterator[str]:
+def _iterate_user_texts(context: Context, excluded: Container[int] = ()) -> Iterator[str]:
     """Yield the texts of user messages and of what the runtime inserts beside a summary, but no summary."""
-    facts, content = context.facts, context.content
-    if content is None:
-        return
     for message in context.order:
-        rows = facts.blocks_of(message)
-        if facts.role[message] == Role.ASSISTANT or not any(facts.kind[row] == Kind.TEXT for row in rows):
-            continue
-        is_summary = facts.flags[message] & MessageFlag.SUMMARY
-        for row, block in zip(rows, content.blocks(message), strict=False):
-            if facts.kind[row] == Kind.TEXT and (facts.block_flags[row] & BlockFlag.INJECTED or not is_summary):
-                yield str(block.get("text") or "")
+        if message not in excluded:
+            is_summary = context.facts.flags[message] & MessageFlag.SUMMARY
+            for _, text, is_injected in _iterate_texts(context, message):
+                if is_injected or not is_summary:
+                    yield text
 
 
 def _normalize(text: str) -> str:
@@ -191,7 +232,9 @@ def _normalize(text: str) -> str:
 
 _CODE_SPAN = re.compile(r"`([^`\n]{3,80})`")
 _BANNED_VERB = re.compile(
-    r"\b(?:never|do not|don['’]?t)(?: ever)? (push|force[- ]push|commit|stash|rebase|merge|amend)\b", re.IGNORECASE
+    r"\b(?:never|do not|don['’]?t)(?: ever)? (push|force[- ]push|commit|stash|rebase|merge|amend)"
+    r"(?=\s*(?:[.,;:!)]|$|(?:to|any|anything|it|this|that|directly|changes?|yet)\b))",
+    re.IGNORECASE,
 )
 _CHANGE_VERB = re.compile(
     r"\b(?:touch|edit|modif\w+|chang\w+|delet\w+|remov\w+|rewrit\w+|overwrit\w+|writ\w+)\b", re.IGNORECASE

@@ -33,6 +33,9 @@ class Instruction(NamedTuple):
     text: str
 
 
+MIN_RULES = 4
+"""Number of sentences with the words of a rule from which on a typed text is a prompt, with rules in its lists."""
+
 _MAX_WORDS = 70  # a longer sentence is pasted text, not a rule
 
 _START = r"(?:^|[,;:.!?—–(*-]\s*|\b(?:please|and|but|or|then|also|so|just|must|should|shall|may|can|to be)\s+)"
@@ -66,7 +69,7 @@ _NEGATION = re.compile(
 )
 _REPORT = re.compile(
     r"^\W*(?:problem|example|why|wrong|bad|note)\b[^.]{0,20}:|^[^\w\"“]*[\"“]|^\s*\[|^(?:is|are) "
-    r"|^let me\b|\bshould know\b"
+    r"|^let me\b|\bnote that\b|\bshould know\b"
     r"|\b(?:it|this|that|there|which|who|he|she|they|we|I)\s+(?:also\s+|just\s+|still\s+)?"
     r"(?:only|never|always|do not|don['’]?t|cannot|can['’]t|must have)\b(?! want\b)"
     r"|\b(?:I|we)\s+(?:was|were|am|have|had|see|saw|think|guess|wonder|tried)\b"
@@ -149,8 +152,9 @@ def find_instructions(text: str, *, is_rule_file: bool = False) -> Iterator[Inst
 
     Args:
         is_rule_file: whether the text is a file of rules, in which imperatives are rules. In other texts they are rules
-            below a heading such as "Rules", or in a list of steps to follow.
+            below a heading such as "Rules", in a list of steps to follow, or in the lists of a text with many rules.
     """
+    has_many_rules = len(list(islice(_RULE.finditer(text), MIN_RULES))) == MIN_RULES
     lead = ""  # the sentence before a list
     pending: Instruction | None = None  # it, as long as a list may follow that says the same in full
     for sentence in _split_sentences(text, is_rule_file):
@@ -160,7 +164,11 @@ def find_instructions(text: str, *, is_rule_file: bool = False) -> Iterator[Inst
             if pending is not None:
                 yield pending
         pending = None
-        allows_imperatives = is_rule_file or bool(_LEAD.search(lead) or _RULE_HEADING.search(sentence.heading))
+        allows_imperatives = (
+            is_rule_file
+            or (has_many_rules and sentence.is_item)
+            or bool(_LEAD.search(lead) or _RULE_HEADING.search(sentence.heading))
+        )
         kind = _classify(words, allows_imperatives)
         if kind is None and sentence.is_item and len(words.split()) > 2:
             if _COMPLETE_LEAD.search(lead):

@@ -64,6 +64,7 @@ _LABELS = {
     "no template text": ("no template text", "template text"),
     "known paths": ("known paths", "unknown paths"),
     "smaller": ("smaller", "not smaller"),
+    "instructions": ("instructions", "instructions"),
 }
 """Labels by name of a check: if it passed, and if it failed."""
 

@@ -19,6 +19,7 @@ from context_tui.compaction.apply import apply_with_measure
 from context_tui.compaction.plan import Plan
 from context_tui.errors import Error, SummarizerError
 from context_tui.session.session import Session
+from context_tui.summarizer.checks.instruction_survival import check_instructions, restore_instructions
 from context_tui.summarizer.checks.summary_checks import SummaryCheck
 from context_tui.summarizer.plan_summary import (
     EXTRACT,
@@ -221,6 +222,8 @@ class ApplyScreen(
             "why": sent or ("The summarizer can be used" if is_usable else ""),
             "accept": no_draft or ("" if prepared else texts.REFUSALS["READING"]),
             "edit": no_draft,
+            "restore": no_draft
+            or ("" if self._lacks_instructions else "No typed instruction is missing in this draft"),
             "retry": busy or ("" if is_complete and can_send else "There is no finished draft to write again"),
             **dict.fromkeys(("next_draft", "show_draft"), no_other_draft),
             "mask": busy or ("" if secret_count else "No secrets are suspected in what is sent"),
@@ -230,7 +233,16 @@ class ApplyScreen(
             "finish": "" if phase is Phase.EDITING else "Nothing is being edited",
             "close": busy if is_open else "",
         }
+        if action == "restore":
+            return no_draft or ("" if self._lacks_instructions else "No typed instruction is missing in this draft")
         return refusals.get(action, "")
+
+    @property
+    def _lacks_instructions(self) -> bool:
+        """Whether an instruction that the user typed is not in the draft."""
+        if self.shown_draft is None or self.prepared is None:
+            return False
+        return not check_instructions(self.prepared.instructions, self.shown_draft.text).ok
 
     # Display
 
@@ -464,6 +476,12 @@ class ApplyScreen(
             draft = self._draft_store.edit(self._plan_key, draft, text)
         if draft:
             self._show_draft(draft)
+
+    def action_restore(self) -> None:
+        """Put the instructions that are not in the draft at its end, as a new draft."""
+        if self.shown_draft and self.prepared:
+            text = restore_instructions(self.prepared.instructions, self.shown_draft.text)
+            self._show_draft(self._draft_store.edit(self._plan_key, self.shown_draft, text))
 
     def action_accept(self) -> None:
         """Apply the plan with the summary that is shown, asking first if it is incomplete or fails a blocking check."""

@@ -15,9 +15,11 @@ from context_tui.lab.regret.cases import ReusedBlock
 from context_tui.session.context import Context
 from context_tui.session.facts import Compaction, Facts
 from context_tui.session.values import Kind, MessageFlag
+from context_tui.summarizer.checks.instruction_survival import CompactionInstructions
 from context_tui.text.numbers import format_count, format_percent
 from context_tui.tokens.context_size import ContextSize
 from context_tui.tokens.estimators import bytes4
+from context_tui.tui.compactions.instructions import format_outcomes
 from context_tui.tui.jump_points import find_next
 from context_tui.tui.rendering.formatting import format_line, format_row_kind, has_unknown_size
 from context_tui.tui.terminal.cells import shorten, shorten_at_word
@@ -52,6 +54,7 @@ class CompactionComparison:
     ``reused_blocks`` are the lost blocks that were needed later; they are complete once ``is_reuse_known`` is set.
     ``predicted_size`` is the size predicted for the first request after the compaction; None if it cannot be predicted.
     ``aftermath`` says what the agent did after it; None until it is measured, and if no call follows.
+    ``instructions`` are those before it with their outcomes; None until they are followed, and if there are none.
     """
 
     compaction: RecordedCompaction
@@ -61,6 +64,7 @@ class CompactionComparison:
     reused_blocks: Sequence[ReusedBlock] = ()
     is_reuse_known: bool = False
     aftermath: Aftermath | None = None
+    instructions: CompactionInstructions | None = None
     cursor: int = -1
     """Row under the cursor; by default that of the summary, or of the first message that was lost or cleared."""
 
@@ -182,6 +186,8 @@ def format_summary(comparison: CompactionComparison, width: int) -> list[list[Ru
         lines.append(
             [("afterwards ", MUTED), (shorten_at_word(format_aftermath(comparison.aftermath), width - 11), "")]
         )
+    if comparison.instructions is not None:
+        lines += wrap_parts([format_outcomes(comparison.instructions)], width)
     return lines
 
 

@@ -19,10 +19,12 @@ from context_tui.lab.aftermath.measure import Aftermath, measure_aftermaths
 from context_tui.lab.regret.cases import ReusedBlock, find_reused_blocks
 from context_tui.lab.regret.index import build_use_index
 from context_tui.session.session import Session
+from context_tui.summarizer.checks.instruction_survival import CompactionInstructions, follow_instructions
 from context_tui.tokens.context_size import ContextSize
 from context_tui.tokens.measures import build_calibrated_table
 from context_tui.tui.compactions import comparison as texts
 from context_tui.tui.compactions.comparison import CompactionComparison
+from context_tui.tui.compactions.instructions import build_instructions_screen
 from context_tui.tui.controller import CommandRefused, Controller
 from context_tui.tui.rendering.formatting import MessageReader, format_block
 from context_tui.tui.rendering.layout import TextPart, pair_columns
@@ -110,6 +112,7 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
             self.call_later(self._show_sizes, [predict_size_after(compaction, table) for compaction in compactions])
             uses = build_use_index(self.session, job.checkpoint)
             self.call_later(self._show_reused, [find_reused_blocks(compaction, uses) for compaction in compactions])
+            self.call_later(self._show_instructions, follow_instructions(self.session, job.checkpoint))
             self.call_later(self._show_aftermaths, measure_aftermaths(self.session, job.checkpoint))
 
         start_work(self, "compactions", "read the compactions", work)
@@ -136,6 +139,13 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
     def _show_reused(self, blocks_by_compaction: Sequence[Sequence[ReusedBlock]]) -> None:
         for comparison, reused_blocks in zip(self.comparisons, blocks_by_compaction, strict=True):
             comparison.set_reused_blocks(reused_blocks)
+        self.draw()
+
+    def _show_instructions(self, instructions: Sequence[CompactionInstructions]) -> None:
+        by_message = {each.message: each for each in instructions}
+        for comparison in self.comparisons:
+            if comparison.compaction.kind == "full":
+                comparison.instructions = by_message.get(comparison.compaction.message)
         self.draw()
 
     def _show_aftermaths(self, aftermaths: Sequence[Aftermath]) -> None:
@@ -215,6 +225,13 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
             self.draw()
         else:
             notify_briefly(self, "Nothing that this compaction removed was needed later, as far as the recording shows")
+
+    @when_ready
+    def action_instructions(self) -> None:
+        if self.comparison.instructions is None:
+            notify_briefly(self, "No instruction was found before this compaction")
+        else:
+            self.app.push_screen(build_instructions_screen(self.comparison.instructions))
 
     @on(ClickableLines.Clicked)
     def _handle_click(self, event: ClickableLines.Clicked) -> None:

@@ -15,7 +15,7 @@ export PIP_ROOT_USER_ACTION = ignore
 PIP := $(BIN)/python -m pip install -qq --no-warn-script-location
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check pytest pythons slow colours live mutants attack bench growth snapshots samples screenshots readme recordings agreement regret lab agents build clean
+.PHONY: help setup demo test check pytest pythons slow colours live mutants attack bench growth snapshots samples screenshots readme recordings agreement instructions regret lab agents build clean
 
 help: ## list what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name about; do printf '%-12s %s\n' "$$name" "$$about"; done
@@ -109,6 +109,9 @@ recordings: setup ## our numbers beside those of real recordings, into docs/reco
 
 agreement: setup ## what each format's reader makes of real recordings, into docs/agreement.md
 	$(BIN)/python scripts/agreement.py $(dir $(RECORDINGS)) --write
+
+instructions: setup ## instructions that rules find beside labels made by reading, into docs/instructions.md
+	$(BIN)/python scripts/instructions.py $(dir $(RECORDINGS)) --write
 
 regret: setup ## later uses beside labels made by reading, into docs/regret.md
 	$(BIN)/python scripts/regret.py $(dir $(RECORDINGS)) --write

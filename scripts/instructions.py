@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,11 +18,68 @@ sys.path.insert(0, str(ROOT))
 
 import context_tui as ct  # noqa: E402
 from context_tui.summarizer.checks.instruction_survival import find_message_instructions  # noqa: E402
+from scripts.pages import build_page_parser, print_or_write_page  # noqa: E402
 
+PAGE = ROOT / "docs" / "instructions.md"
 LABELS = ROOT / "tests" / "data" / "instruction_labels.jsonl"
 
 Place = tuple[int, int, int, int]
 """Message, block, start and end of an instruction."""
+
+
+TEXT = """\
+# Instructions
+
+Rules that the user typed ("never touch X", "use Z"), and those of files that a runtime inserts, such as CLAUDE.md,
+AGENTS.md and skills, are followed through compactions: by `context-tui aftermath`, on the screen `B` (key `i`), and on
+the apply screen, which counts the typed ones that a draft lacks and puts them back (key `i`).
+
+## What counts
+
+An instruction is a sentence, an item of a list or a cell of a table that holds from then on. Rules of English find it,
+without a model:
+
+- Typed: a sentence with the words of a rule (must, never, always, do not, only, make sure, avoid, prefer…), or one that
+  begins with a verb that sets a rule (use, keep, follow…). Imperatives count, too, below a heading such as "Rules", in
+  a list after a sentence such as "Each response must include:", and in the lists of a text with four rules or more.
+- In a file of rules: every imperative, also in tables, lists of checks, and blocks of code without a language.
+- Not: questions, code, quotations, headings, reports ("it never returns"), and all other languages.
+
+Instructions in the system prompt are not followed, since no compaction removes them.
+
+## What becomes of them
+
+| outcome | meaning |
+| --- | --- |
+| in the context | its message stayed |
+| in the summary | word for word in the summary |
+| put back | word for word in another message of the new context, such as a skill that the agent loads again |
+| in other words | a sentence of the summary has 60 % of its distinctive words; it is quoted, for a person to judge |
+| absent | none of these |
+
+An instruction is *contradicted* by the first later call that runs a command, or changes a file, that it forbids by
+name: "do not run `make deploy`", "never push", "never touch src/gen.py". Bans with an exception (unless, without,
+until…) are not checked. A contradiction is for a person to judge, too: the user may have allowed it since.
+
+`context-tui aftermath SESSIONS… --max-absent N` exits with 1 if more than N typed instructions are absent after a
+recorded compaction, and with 4 if no session has a typed instruction before one.
+
+## How well the rules find them
+
+Two people who had not seen the rules labelled 43 sessions by reading: positions and kinds, in
+`tests/data/instruction_labels.jsonl`. `make instructions` computes the table. A place is right if half of its
+characters are labelled, and a label is found if half of its characters are. Doubtful labels count for neither.
+
+- The first rules were scored once on the labels of 25 sessions, **blind**: precision **86.0 %**, recall **52.2 %**.
+- *opened*: ten of these sessions, read since to mend the rules.
+- *held-out*: the other 15. The mended rules were scored on them once, blind, before the last change: precision 100 %,
+  recall 70.0 %. They are few: 40 labels, most of them in templates of prompts.
+- *development*: 18 more sessions, whose findings were looked at while the rules were made. Their labels were made by
+  somebody else. Before any rule was changed for them: precision 91.2 %, recall 71.1 %.
+
+The goal is precision 90 % and recall 75 %. On agents and users that are not here, expect something between the first
+blind numbers and those of the table: casual chats have few instructions, and pasted documents look like rules.
+"""
 
 
 class Score(NamedTuple):
@@ -43,11 +101,11 @@ class Score(NamedTuple):
         return self.hits / self.labelled if self.labelled else 1.0
 
 
-def find_places(session: ct.Session) -> list[tuple[Place, str]]:
-    """Return the place and the source of every instruction in the messages of a session."""
+def find_places(session: ct.Session) -> list[Place]:
+    """Return the place of every instruction in the messages of a session."""
     context = session.context_at()
     return [
-        ((message, each.block, each.instruction.start, each.instruction.end), each.source.value)
+        (message, each.block, each.instruction.start, each.instruction.end)
         for message in range(len(session))
         for each in find_message_instructions(context, message)
     ]
@@ -66,26 +124,62 @@ def _is_covered(place: Place, others: Iterable[Place]) -> bool:
     return sum(max(e - s, 0) for s, e in spans) * 2 >= max(end - start, 1)
 
 
+@dataclass(frozen=True)
+class SessionScore:
+    """The score of the instructions in a session, and the half of the labels that it belongs to."""
+
+    session: str
+    half: str
+    score: Score
+
+
 def read_labels() -> list[dict[str, Any]]:
     """Read the labels of all sessions."""
     return [json.loads(line) for line in LABELS.read_text(encoding="utf-8").splitlines()]
 
 
-def main() -> int:
-    folder = Path(sys.argv[1])
-    totals: dict[str, list[int]] = {}
+def score_sessions(folder: Path) -> list[SessionScore]:
+    """Score all labelled sessions in a folder."""
+    scores = []
     for row in read_labels():
-        session = ct.open_session(f"{folder}/{row['session']}")
-        labels = [tuple(each[:4]) for each in row["labels"]]
-        doubtful = [tuple(each[:4]) for each in row["doubtful"]]
-        found = find_places(session)
-        score = compute_score(labels, doubtful, [place for place, _ in found])
-        total = totals.setdefault(row["half"], [0, 0, 0, 0])
-        totals[row["half"]] = [a + b for a, b in zip(total, score)]
-        print(f"{row['session'][:60]:60} {score} {score.precision:.2f} {score.recall:.2f}")
-    for half, total in totals.items():
-        score = Score(*total)
-        print(half, score, f"precision {score.precision:.1%} recall {score.recall:.1%}")
+        places = find_places(ct.open_session(f"{folder}/{row['session']}"))
+        labels, doubtful = ([tuple(each[:4]) for each in row[name]] for name in ("labels", "doubtful"))
+        scores.append(SessionScore(row["session"], row["half"], compute_score(labels, doubtful, places)))
+    return scores
+
+
+def format_page(scores: Sequence[SessionScore]) -> str:
+    """Format the page with a table by half and one by agent."""
+    return "\n".join(
+        [
+            TEXT,
+            *_format_table("half", scores, lambda each: each.half),
+            "",
+            "By agent:",
+            "",
+            *_format_table("agent", scores, lambda each: each.session.partition("/")[0]),
+            "",
+        ]
+    )
+
+
+def _format_table(title: str, scores: Sequence[SessionScore], get_name: Callable[[SessionScore], str]) -> list[str]:
+    lines = [f"| {title} | sessions | labels | found | precision | recall |", "|---|--:|--:|--:|--:|--:|"]
+    for name in dict.fromkeys(map(get_name, scores)):
+        group = [each.score for each in scores if get_name(each) == name]
+        total = Score(*map(sum, zip(*group, strict=True)))
+        if total.labelled:
+            lines.append(
+                f"| {name} | {len(group)} | {total.labelled} | {total.found} "
+                f"| {total.precision:.1%} | {total.recall:.1%} |"
+            )
+    return lines
+
+
+def main() -> int:
+    """Print or write the page."""
+    options = build_page_parser(__doc__, PAGE).parse_args()
+    print_or_write_page(PAGE, format_page(score_sessions(options.folder)), options.write)
     return 0
 
 

@@ -35,6 +35,12 @@ from context_tui.lab.replay.backtest import BacktestResult, PolicyBacktest, find
 from context_tui.lab.study import Lab, StudySettings  # noqa: E402
 from context_tui.policies.parameter_space import build_params  # noqa: E402
 from context_tui.policies.registry import POLICIES  # noqa: E402
+from context_tui.summarizer.checks.instruction_survival import (  # noqa: E402
+    CompactionInstructions,
+    InstructionSource,
+    Outcome,
+    follow_instructions,
+)
 from context_tui.text.numbers import format_cost, format_count, format_saved_share  # noqa: E402
 from scripts.charts import Axis, Series, chart  # noqa: E402
 from scripts.pages import build_page_parser, print_or_write_page  # noqa: E402
@@ -181,6 +187,7 @@ def build_page(labs: Sequence[Named]) -> tuple[str, dict[str, str]]:
         *_format_prices(labs),
         *_format_cache_breaks(labs),
         *_format_aftermaths(labs),
+        *_format_instructions(labs),
         *_format_policies(policies),
         *_format_settings(settings),
     ]
@@ -393,6 +400,32 @@ def _format_cache_breaks(labs: Sequence[Named]) -> list[str]:
         text = f"Of {total} causes that the provider recorded, {right} are inferred when its reasons are hidden:"
         lines += ["", text, "", "| recorded | inferred | breaks |", "|---|---|--:|"]
         lines += [f"| {each.recorded} | {each.inferred or 'no break'} | {each.breaks} |" for each in comparisons]
+    return [*lines, ""]
+
+
+def _format_instructions(labs: Sequence[Named]) -> list[str]:
+    """Format what became of instructions by agent and source, with the sum over all recorded full compactions."""
+    groups: dict[tuple[str, InstructionSource], list[CompactionInstructions]] = {}
+    for each in labs:
+        for compaction in follow_instructions(each.lab.session):
+            for source in {trace.placed.source for trace in compaction.traces}:
+                groups.setdefault((each.lab.session.info.format, source), []).append(compaction)
+    if not groups:
+        return []
+    lines = [
+        "## Instructions: what became of them",
+        "",
+        "[`docs/instructions.md`](instructions.md) has the rules. Sums over the recorded full compactions, in each of",
+        "which an instruction counts once.",
+        "",
+        f"| agent | from | compactions | {' | '.join(outcome.value for outcome in Outcome)} | contradicted |",
+        f"|---|---|--:|{'--:|' * len(Outcome)}--:|",
+    ]
+    for (agent, source), compactions in sorted(groups.items()):
+        counts = [sum(each.count(outcome, source) for each in compactions) for outcome in Outcome]
+        contradicted = sum(trace.placed.source is source for each in compactions for trace in each.contradictions)
+        cells = " | ".join(map(str, [*counts, contradicted]))
+        lines.append(f"| {agent} | {source.value} | {len(compactions)} | {cells} |")
     return [*lines, ""]
 
 

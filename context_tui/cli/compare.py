@@ -58,7 +58,8 @@ a file 2, another call or a failure 1), then by the number of messages that cont
 A path survives if enough of its last parts remain to distinguish it from the others; an identifier as a
 whole word; a number by its digits (and its unit, if short); an error or a constraint by a sentence with
 60 % of its distinctive words (a prohibition only by a prohibition). A paraphrase counts as lost.
-Constraints are recognised by English words (must, never, only...), so none are found in other languages.
+Constraints are the typed instructions that docs/instructions.md describes; none are found in other languages
+than English.
 
 --repeat N compacts N times, at N points the same number of estimated tokens apart, each before an
 assistant message, the last at --at or the end. Each compaction also summarises the previous summary. The
@@ -270,6 +271,12 @@ def print_report(session: Session, comparison: Comparison) -> None:
             ("compaction", "before message", *names),
             [_build_decay_row(comparison, place) for place in range(len(comparison.points))],
         )
+        if constraints := sum(fact.kind is FactKind.CONSTRAINT for fact in comparison.facts):
+            print_table(
+                f"survivors of the {format_count(constraints, 'typed constraint')} of the first head",
+                ("compaction", "before message", *names),
+                [_build_decay_row(comparison, place, FactKind.CONSTRAINT) for place in range(len(comparison.points))],
+            )
     _print_lost(comparison, names)
     for run in comparison.runs:
         for place, each in enumerate(run.rounds):
@@ -304,18 +311,20 @@ def _build_summary_row(run: ContenderRun) -> tuple[object, ...]:
     return run.name, estimate_summary_tokens(first_round), reported, f"{summary.seconds:.1f}", cost, problems or "none"
 
 
-def _build_decay_row(comparison: Comparison, place: int) -> tuple[object, ...]:
+def _build_decay_row(comparison: Comparison, place: int, kind: FactKind | None = None) -> tuple[object, ...]:
     cells: list[object] = []
     for run in comparison.runs:
         compaction = run.rounds[place] if place < len(run.rounds) else None
         if compaction is None or compaction.summary is None:
             cells.append("skipped" if compaction and compaction.skipped else "failed" if compaction else "")
             continue
-        in_tail_count = sum(
-            survival.preserved and is_in_tail
-            for survival, is_in_tail in zip(compaction.survivals, comparison.facts_in_tail[place], strict=True)
-        )
-        cells.append(f"{compaction.preserved_count:,} ({in_tail_count:,})")
+        facts = zip(comparison.facts, compaction.survivals, comparison.facts_in_tail[place], strict=True)
+        survivors = [
+            is_in_tail
+            for fact, survival, is_in_tail in facts
+            if survival.preserved and (kind is None or fact.kind is kind)
+        ]
+        cells.append(f"{len(survivors):,} ({sum(survivors):,})")
     return (place + 1, comparison.points[place], *cells)
 
 

@@ -65,8 +65,9 @@ class KeyFooter(Footer):
         self._fitted_width = self.app.size.width
         keys = [child for child in super().compose() if isinstance(child, FooterKey)]
         ranks = dict[str, int]()
-        for node, binding, *_ in self.screen.active_bindings.values():
-            ranks[binding.action] = _RANKS.get(binding.id or "", len(_RANKS))
+        for name, (node, binding, *_) in self.screen.active_bindings.items():
+            rank = _RANKS["leave"] if name == "escape" else _RANKS.get(binding.id or "", len(_RANKS))
+            ranks[binding.action] = min(ranks.get(binding.action, rank), rank)
             if node not in (self.app, self.screen):
                 ranks[binding.action] = min(ranks[binding.action], PANE_RANK)
         room, shown = self._fitted_width + 1, list[FooterKey]()

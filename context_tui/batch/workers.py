@@ -282,13 +282,9 @@ def run_on_processes(
 ) -> Generator[TaskResult, None, None]:
     """Run all tasks in worker processes, from the largest file to the smallest, and yield the results.
 
-    A single job or task runs in this process.
-
-    An interrupt, or closing the iterator, ends the processes. If a process dies, its session is reported and the rest
-    go on.
-
-    Args:
-        jobs: number of processes to run at a time (default: one per core).
+    At most *jobs* processes run at a time (default: one per core); a single job or task runs in this process. An
+    interrupt, or closing the iterator, ends the processes. If a process dies, its session is reported and the rest go
+    on.
     """
     queue = sorted(tasks, key=lambda task: -task.source.file_size)
     jobs = min(jobs or count_cores(), len(queue))

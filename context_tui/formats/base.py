@@ -190,9 +190,7 @@ class Format(Protocol):
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """Return the session files that the program keeps on this machine, without opening them.
 
-        Args:
-            environ: environment variables, which may name the program's folder.
-            cwd: the current folder, which determines the current project.
+        Variables in *environ* may name the program's folder; *cwd* determines the current project.
         """
         return ()
 

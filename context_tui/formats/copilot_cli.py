@@ -52,7 +52,7 @@ from context_tui.formats.kit.values import (
     parse_usage_or_note,
 )
 from context_tui.session.facts import Usage
-from context_tui.session.jsontext import loads
+from context_tui.session.jsontext import try_loads
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import Role
 from context_tui.text.sanitize import truncate_name
@@ -227,11 +227,8 @@ def find_subagents(path: Path) -> Iterator[Subagent]:
     known_ids = set[str]()
     with closing(LineFile(path)) as file:
         for line in find_matching_lines(file, _SUBAGENT_STARTED):
-            try:
-                record = loads(line)
-            except ValueError:
-                continue
-            data = record.get("data") if isinstance(record, dict) else None
+            record = as_object(try_loads(line))
+            data = record.get("data")
             if not isinstance(data, dict) or record.get("type") != "subagent.started":
                 continue
             call = parse_id(data.get("toolCallId"))

@@ -57,7 +57,7 @@ from context_tui.formats.kit.values import (
     parse_usage_or_note,
 )
 from context_tui.session.facts import Usage, order_at
-from context_tui.session.jsontext import compact_json, find_value_ranges, loads
+from context_tui.session.jsontext import compact_json, find_value_ranges, try_loads
 from context_tui.session.session import SessionInfo
 from context_tui.session.values import BlockFlag, MessageFlag, Role
 
@@ -254,11 +254,8 @@ class LinesSource:
 
     def read_metadata(self) -> Mapping[str, Any]:
         """Return the first line if it describes the session, else {}."""
-        with suppress(ValueError):
-            first_line = loads(self._lines[0]) if self._lines else None
-            if isinstance(first_line, dict) and "role" not in first_line:
-                return first_line
-        return {}
+        first_line = as_object(try_loads(self._lines[0]) if self._lines else None)
+        return {} if "role" in first_line else first_line
 
 
 def _split_records(line: bytes) -> list[bytes]:

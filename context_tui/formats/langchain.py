@@ -148,7 +148,8 @@ class LangChainShape(DocumentShape):
             blocks = [{"type": "thinking", "thinking": thought}, *blocks]
         calls: list[Block] = []
         sources = ((data, "tool_calls"), (data, "invalid_tool_calls"), (additional_members, "tool_calls"))
-        for call in (call for members, name in sources for call in _parse_tool_calls(members, name)):
+        listed = (call for members, name in sources for call in list_objects(members.get(name)) if "lc" not in call)
+        for call in listed:
             call_id = parse_id(call.get("id"))
             if call_id not in known_ids or not call_id:
                 if call in calls or (not call_id and calls):  # the provider's copy of a call without an id
@@ -179,10 +180,6 @@ def _is_message(value: dict[str, Any]) -> bool:
     kind, data = _normalize_message(value)
     is_own_type = kind in ROLES and kind != "chat" and not {"session_id", "sessionId", "uuid", "role"} & value.keys()
     return is_own_type and "content" in data
-
-
-def _parse_tool_calls(members: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    return [call for call in list_objects(members.get(name)) if "lc" not in call]
 
 
 def _build_tool_use(call: dict[str, Any], call_id: str) -> Block:

@@ -128,9 +128,7 @@ class MiniSweAgentFormat(DocumentFormat):
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         values = parse_first_values(head)
-        if len(values) != 1:
-            return None
-        value = values[0]
+        value = values[0] if len(values) == 1 else None
         if isinstance(value, dict):
             info, version = value.get("info"), value.get("trajectory_format")
             if isinstance(version, str) and version.startswith("mini"):

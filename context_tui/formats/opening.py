@@ -11,7 +11,7 @@ from context_tui.errors import NoSessionFile, SeveralSessions, UnreadableSession
 from context_tui.formats.base import HEAD_BYTES, LONG_HEAD_BYTES, Claim, Format, Scanner, scan
 from context_tui.formats.kit.files import list_entries, make_unreadable_error, open_regular
 from context_tui.formats.registry import FORMATS
-from context_tui.session.jsontext import loads
+from context_tui.session.jsontext import try_loads
 from context_tui.session.session import Session, SessionInfo
 from context_tui.text.sanitize import make_visible
 
@@ -49,19 +49,12 @@ def detect_format(path: Path) -> Format:
     if side_file and side_file.strength >= max((strength for strength, _ in claims), default=0):
         raise NoSessionFile(f"{path}: is {side_file.evidence}")
     if not claims:
-        if _is_empty_document(head):
+        document = try_loads(head) if len(head) < HEAD_BYTES else None
+        if document == [] or (isinstance(document, dict) and document.get("messages") == []):
             raise UnreadableSession(f"{path}: an empty list, without any messages")
         description = "binary data, not a session" if b"\0" in head else "unknown session format"
         raise NoSessionFile(f"{path}: {description}; `context-tui formats` lists those that can be read")
     return max(claims, key=lambda claim: claim[0])[1]
-
-
-def _is_empty_document(head: bytes) -> bool:
-    try:
-        value = loads(head) if len(head) < HEAD_BYTES else None
-    except ValueError:
-        return False
-    return value == [] or (isinstance(value, dict) and value.get("messages") == [])
 
 
 def _collect_claims(head: bytes, path: Path) -> tuple[list[tuple[int, Format]], Claim | None]:
@@ -198,11 +191,9 @@ def list_unrecorded(session: Session, at: int | None = None) -> tuple[str, ...]:
     The default is the end of the session. Returns () if the kinds are unknown.
     """
     form = FORMATS.get(session.info.format)
-    return (
-        form.list_unrecorded(session.facts, len(session) if at is None else at)
-        if form and not session.facts.holds_requests
-        else ()
-    )
+    if form is None or session.facts.holds_requests:
+        return ()
+    return form.list_unrecorded(session.facts, len(session) if at is None else at)
 
 
 def describe_request_source(session: Session) -> str:

@@ -26,7 +26,7 @@ from context_tui.formats.kit.message_builder import (
 from context_tui.formats.kit.values import as_list, as_object, list_objects, parse_id
 from context_tui.formats.mini_swe_agent import find_task_title
 from context_tui.formats.openai.reader import OpenAIShape
-from context_tui.session.jsontext import loads
+from context_tui.session.jsontext import try_loads
 from context_tui.session.values import Role
 from context_tui.text.sanitize import truncate_name
 
@@ -151,10 +151,7 @@ def _parse_tags(value: Any) -> frozenset[str]:
 
 
 def _find_agent_config(config: Any) -> dict[str, Any]:
-    try:
-        config = loads(config) if isinstance(config, str) else config
-    except ValueError:
-        return {}
+    config = try_loads(config) if isinstance(config, str) else config
     return as_object(as_object(config).get("agent"))
 
 

@@ -126,10 +126,8 @@ _ENTRY_LISTERS = {"tools": _list_tool_entries, "policies": _list_policy_entries}
 def build_params(policy: Policy, values: Mapping[str, Any], option_names: Mapping[str, str] | None = None) -> Params:
     """Build and validate the parameters of a policy from Python values or text; ``POLICY.KEY`` sets a nested one.
 
-    Raises PlanError if a name is unknown, or a value is out of its range.
-
-    Args:
-        option_names: command-line options to suggest in errors, for names that are not parameters.
+    Raises PlanError if a name is unknown, or a value is out of its range. For unknown names, the error suggests
+    command-line options from *option_names*.
     """
     nested_field = find_nested_field(policy)
     if not nested_field:

@@ -33,8 +33,7 @@ def plan(
         force: plan even if koda's idle time is too short to fire.
         firing_only: in a chain, run only the policies that fire, if any of them do.
 
-    Raises:
-        PlanError: the policy, a parameter or the message does not exist.
+    Raises PlanError if the policy, a parameter or the message does not exist.
     """
     found_policy = find_policy(policy)
     if window is not None:

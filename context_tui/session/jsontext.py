@@ -49,6 +49,14 @@ def loads(data: bytes | str | memoryview) -> Any:
             raise ValueError("nested too deeply") from None
 
 
+def try_loads(data: bytes | str) -> Any:
+    """Decode JSON as :func:`loads` does, or return None if that fails."""
+    try:
+        return loads(data)
+    except ValueError:
+        return None
+
+
 def _decode_text(data: bytes) -> str:
     """Decode UTF-8 with lone surrogates, or else with U+FFFD for invalid bytes."""
     try:

@@ -45,9 +45,7 @@ def bytes35(facts: Facts, block: int) -> int:
 
 
 def count_result_by_characters(facts: Facts, block: int) -> int:
-    """Estimate the tokens in a tool result as Claude Code does.
-
-    It counts JavaScript characters / 4, rounded, and 2,000 for an image.
+    """Estimate the tokens in a tool result as Claude Code does: JavaScript characters / 4, and 2,000 for an image.
 
     The ``preTokens`` and ``tokensSaved`` that Claude Code records for a clearing are sums of these numbers.
     """

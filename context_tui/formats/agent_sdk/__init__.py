@@ -90,9 +90,7 @@ class _HistoryMessage:
 class AgentSdkShape:
     """Parser for the messages of a single agent. It ignores totals, progress, and messages from other agents.
 
-    Args:
-        agent_sdk: whether the file is agent-sdk's own, not a stream.
-        agent: the agent to read, as returned by :func:`find_parent_call`.
+    With *agent_sdk*, the file is agent-sdk's own, not a stream; *agent* is as returned by :func:`find_parent_call`.
     """
 
     def __init__(self, agent_sdk: bool = False, agent: str = "") -> None:

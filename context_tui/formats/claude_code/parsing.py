@@ -23,7 +23,7 @@ from context_tui.formats.kit.values import (
     parse_version,
 )
 from context_tui.session.facts import Usage
-from context_tui.session.jsontext import compact_json, is_nested_deeper, loads, utf8_len
+from context_tui.session.jsontext import compact_json, is_nested_deeper, loads, try_loads, utf8_len
 from context_tui.session.session import FileState
 from context_tui.session.validation import MAX_DEPTH, MAX_TOKENS
 from context_tui.text.sanitize import MAX_NAME_LENGTH, truncate_name
@@ -370,10 +370,7 @@ def parse_file_state(line: bytes, message: int) -> tuple[str, FileState] | None:
 
     A partial Read states the total number of lines, from which the file's size is estimated.
     """
-    try:
-        result = as_object(as_object(loads(line)).get("toolUseResult"))
-    except ValueError:
-        return None
+    result = as_object(as_object(try_loads(line)).get("toolUseResult"))
     file = as_object(result.get("file"))
     path, content = file.get("filePath"), str(file.get("content") or "")
     if path:

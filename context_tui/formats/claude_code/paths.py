@@ -12,9 +12,9 @@ from typing import Any
 from context_tui.formats.base import HEAD_BYTES, SessionFile
 from context_tui.formats.claude_code.parsing import COMMAND_START, is_markup
 from context_tui.formats.kit.files import find_home_folder, find_working_folder, list_entries, read_head, read_tail
-from context_tui.formats.kit.values import as_text, list_objects
+from context_tui.formats.kit.values import as_object, as_text, list_objects
 from context_tui.formats.kit.writing import build_change_folder
-from context_tui.session.jsontext import loads
+from context_tui.session.jsontext import try_loads
 from context_tui.session.markers import CLAUDE_CODE_SUMMARY
 from context_tui.session.session import Session
 
@@ -64,12 +64,7 @@ def find_title(path: Path) -> str:
     for line in ends.split(b"\n"):
         is_prompt = not prompt and b'"user"' in line
         if is_prompt or any(key in line for key in _TITLE_KEYS):
-            try:
-                record = loads(line)
-            except ValueError:  # not JSON, or cut at the end of the head
-                continue
-            if not isinstance(record, dict):
-                continue
+            record = as_object(try_loads(line))  # {} if it is cut at the end of the head
             kind, leaf = as_text(record.get("type")), as_text(record.get("leafUuid"))
             if key := _TITLE_MEMBERS.get(kind):
                 is_own = kind != "summary" or (leaf and f'"uuid":"{leaf}"'.encode() in ends)
@@ -98,8 +93,7 @@ def _find_typed_text(record: dict[str, Any], *, subagent: bool = False) -> str:
 def build_resume_command(session: Session, written_session: Path, out_path: Path) -> str:
     """Return a shell command that resumes *written_session* after it is moved to *out_path*, or "" if there is none.
 
-    Claude Code finds a session by its file name in its project's folder, so the command copies a file from elsewhere
-    there.
+    Claude Code finds a session by its file name in its project's folder, so other files are copied there.
     """
     try:
         session_id, cwd = _read_session_id_and_cwd(written_session)
@@ -124,11 +118,7 @@ def _read_session_id_and_cwd(path: Path) -> tuple[str, str]:
     session_id = cwd = ""
     with path.open("rb") as file:
         for line in file.read(HEAD_BYTES).split(b"\n"):
-            try:
-                record = loads(line)
-            except ValueError:
-                continue
-            if isinstance(record, dict):
-                session_id = session_id or as_text(record.get("sessionId"))
-                cwd = cwd or as_text(record.get("cwd"))
+            record = as_object(try_loads(line))
+            session_id = session_id or as_text(record.get("sessionId"))
+            cwd = cwd or as_text(record.get("cwd"))
     return (session_id if _UUID.fullmatch(session_id) else ""), cwd

@@ -51,9 +51,6 @@ class Forks:
         self._prompts_below: defaultdict[int, list[int]] = defaultdict(list)
         self.forked: set[int] = set()
 
-    def find_parent(self, message: int) -> int:
-        return self.parents[message]
-
     def add_prompt(self, message: int) -> None:
         """Register a typed message. If its parent already has one, the parent becomes a fork."""
         parent = self.parents[message]

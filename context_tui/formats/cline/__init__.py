@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,9 +24,9 @@ from context_tui.formats.cline.task_files import (
 )
 from context_tui.formats.cline.writer import find_unsupported_block_reason, write_conversation
 from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, list_document_sessions
-from context_tui.formats.kit.documents import Run, decode_element, read_runs
+from context_tui.formats.kit.documents import Run, read_runs, try_decode
 from context_tui.formats.kit.files import parse_first_values, read_first_values
-from context_tui.formats.kit.values import extract_text, format_title, parse_blocks
+from context_tui.formats.kit.values import extract_text, format_title, list_objects, parse_blocks
 from context_tui.session.session import Session, SessionInfo
 
 _TASK_MARK = re.compile(r"</?(task|feedback|user_message)>\s*")
@@ -63,12 +62,9 @@ class ClineFormat(Format):
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         runs = read_runs(path)[:1]
-        infos = list_document_sessions(path, self.name, lambda: ClineShape(RelatedFacts()), read_runs=lambda _: runs)
-        titles = (_find_title(run) or info.title for info, run in zip(infos, runs, strict=True))
-        return [
-            replace(info, title=title, note=_find_note(run))
-            for info, run, title in zip(infos, runs, titles, strict=True)
-        ]
+        infos = list_document_sessions(path, self.name, lambda: ClineShape(RelatedFacts()), runs)
+        pairs = zip(infos, runs, strict=True)
+        return [replace(info, title=_find_title(run) or info.title, note=_find_note(run)) for info, run in pairs]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """Return a scanner that also starts again when a related file changes."""
@@ -91,14 +87,8 @@ def _list_texts(message: dict[str, Any]) -> list[str]:
     return [block.get("text", "") for block in parse_blocks(message.get("content")) if block.get("type") == "text"]
 
 
-def _list_messages(run: Run) -> Iterable[dict[str, Any]]:
-    for element in run.elements[:6]:
-        try:
-            value = decode_element(element)
-        except ValueError:
-            continue
-        if isinstance(value, dict):
-            yield value
+def _list_messages(run: Run) -> list[dict[str, Any]]:
+    return list_objects([*map(try_decode, run.elements[:6])])
 
 
 def _find_title(run: Run) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from context_tui.formats.cline.task_files import RelatedFacts
 from context_tui.formats.kit.document_scanner import DocumentShape
-from context_tui.formats.kit.documents import Element, Run, decode_element
+from context_tui.formats.kit.documents import Run, try_decode
 from context_tui.formats.kit.message_builder import (
     FullCompactionRecord,
     MessageBuilder,
@@ -56,7 +56,7 @@ class ClineShape(DocumentShape):
         """Find out the model, and the usage, replacement or deletion of each message."""
         builder.facts.input_includes_cache = self._related.input_includes_cache
         builder.facts.model = truncate_name(self._related.model) or None
-        elements = [*map(_parse_element, run.elements)]
+        elements = [as_object(try_decode(element)) for element in run.elements]
         self._replaced_by = _find_replacements(elements)
         self._usage_by_reply = _match_usage(elements, self._related)
         self._find_deletions(elements)
@@ -140,13 +140,6 @@ class ClineShape(DocumentShape):
             if isinstance(text, str) and len(rewrite.text) * 2 < len(text) and start < len(elements):
                 clear = format_element_key(rewrite.element), rewrite.block
                 self._clears_by_element[start] = (*self._clears_by_element.get(start, ()), clear)
-
-
-def _parse_element(element: Element) -> dict[str, Any]:
-    try:
-        return as_object(decode_element(element))
-    except ValueError:
-        return {}
 
 
 def _find_replacements(elements: list[dict[str, Any]]) -> dict[int, int]:

@@ -141,8 +141,7 @@ def _list_days(rollout_id: str) -> list[datetime]:
 def build_resume_command(session: Session, written_session: Path, out_path: Path) -> str:
     """Return a shell command that resumes *written_session* after it is moved to *out_path*, or "" if there is none.
 
-    Codex finds a session by the id in its file name below Codex's folder, so the command copies a file from elsewhere
-    there.
+    Codex finds a session by the id in its file name below Codex's folder, so other files are copied there.
     """
     try:
         meta = read_session_meta(written_session)

@@ -33,10 +33,10 @@ from context_tui.formats.kit.message_builder import (
 from context_tui.formats.kit.response_items import ResponseGrouping
 from context_tui.formats.kit.usage import parse_openai_usage
 from context_tui.formats.kit.values import (
-    as_list,
     as_object,
     build_text,
     extract_text,
+    list_objects,
     parse_id,
     parse_tokens,
     parse_usage_or_note,
@@ -414,6 +414,5 @@ def _parse_tools(value: Any) -> list[dict[str, Any]] | None:
             "description": parse_id(tool.get("description")),
             "input_schema": as_object(tool.get("inputSchema") or tool.get("input_schema")),
         }
-        for tool in as_list(value)
-        if isinstance(tool, dict)
+        for tool in list_objects(value)
     ] or None

@@ -75,7 +75,7 @@ class DefectFormat(Format):
         folder_id = file.parent.name if file.name == paths.JOURNAL_FILE else ""
         session_id = meta_id if isinstance(meta_id, str) else folder_id
         sessions = (
-            list_document_sessions(file, self.name, SnapshotShape, read_runs=_SNAPSHOT_RUNS)
+            list_document_sessions(file, self.name, SnapshotShape, _SNAPSHOT_RUNS(file))
             if _is_snapshot_file(file)
             else list_only_session(file, self.name, self.read_title(file) or session_id)
         )

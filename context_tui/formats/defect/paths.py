@@ -25,7 +25,7 @@ from context_tui.formats.kit.files import (
     read_json,
 )
 from context_tui.formats.kit.values import as_object
-from context_tui.session.jsontext import is_nested_deeper, loads
+from context_tui.session.jsontext import is_nested_deeper, try_loads
 
 JOURNAL_FILE, META_FILE, SNAPSHOT_FILE = "journal.jsonl", "meta.json", "snapshot.json"
 _MAX_META_BYTES = 1 << 20
@@ -108,10 +108,7 @@ def _read_added_messages(journal: Path, end_seq: int) -> list[Any] | None:
     turn_end = 0
     with open_regular(journal) as file:
         for line in file:
-            try:
-                value = loads(line)
-            except ValueError:
-                return None
+            value = try_loads(line)
             if not isinstance(value, dict) or not is_journal_line(value) or type(value["seq"]) is not int:
                 return None
             if value["seq"] >= end_seq:

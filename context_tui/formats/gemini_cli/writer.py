@@ -16,6 +16,7 @@ from context_tui.formats.kit.values import Block, as_object
 from context_tui.formats.kit.writing import (
     INJECTED_LOSS,
     build_change_folder,
+    convert_blocks,
     convert_body_blocks,
     convert_body_to_text,
     format_iso_time,
@@ -178,13 +179,7 @@ class _Writer:
         self._losses.add("messages with results and text split into two", bool(results and texts))
         if not texts and results:
             return
-        content = list[Record]()
-        for block in texts:
-            if new_part := _build_part(block):
-                content.append(new_part)
-            else:
-                kind = block.get("type")
-                self._losses.omit(f"blocks of type {kind} left out, which Gemini CLI cannot hold", block)
+        content = convert_blocks(texts, _build_part, self._losses, "Gemini CLI")
         first_text_part = next((part for part in content if "text" in part), {"text": ""})
         start = first_text_part["text"].lstrip()
         if self._facts.flags[index] & MessageFlag.SUMMARY and not start.startswith(SUMMARY_START):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Protocol
@@ -42,14 +42,15 @@ class MessageTree(Protocol):
         """
 
     @property
+    def parents(self) -> Sequence[int]:
+        """The message that each message follows, or -1 for the first."""
+
+    @property
     def event_positions(self) -> Mapping[tuple[str, int], int]:
         """The message before each microcompaction or clear, by the event's key in :class:`Selection`."""
 
     def find_abandoned_branches(self) -> list[set[int]]:
         """Return one set of message numbers for each abandoned branch, in file order."""
-
-    def find_parent(self, message: int) -> int:
-        """Return the message that *message* follows, or -1 if it is the first."""
 
 
 class BranchFacts:
@@ -138,7 +139,7 @@ class BranchFacts:
             raise UnreadableSession(f"{self._info.path}: unknown session {self._info.id!r}; {available}")
         branch = set(branches[int(number) - 1])
         root = min(branch)
-        while (parent := self._tree.find_parent(root)) >= 0:
+        while (parent := self._tree.parents[root]) >= 0:
             root = parent
             branch.add(root)
         first_removable = root if replaced is None else 0

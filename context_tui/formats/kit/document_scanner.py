@@ -233,13 +233,12 @@ def make_run_reader(shape: Callable[[], DocumentShape]) -> RunReader:
 
 
 def list_document_sessions(
-    path: Path, name: str, shape: Callable[[], DocumentShape], *, read_runs: RunReader | None = None
+    path: Path, name: str, shape: Callable[[], DocumentShape], runs: list[Run]
 ) -> list[SessionInfo]:
     """Return a session for each run in a document, titled by its first prompt.
 
     A session's id is the number of its run, or "" if the document has only one run.
     """
-    runs = (read_runs or make_run_reader(shape))(path)
     status, format_note = files.read_status(path), getattr(shape, "note", lambda run: "")
     return [
         SessionInfo(
@@ -270,7 +269,7 @@ class DocumentFormat(Format):
         return read_runs(path, self.find_runs)
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        return list_document_sessions(path, self.name, self.shape, read_runs=self.read_runs)
+        return list_document_sessions(path, self.name, self.shape, self.read_runs(path))
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         return DocumentScanner(path, info, self.shape, read_runs=self.read_runs, needs_lookahead=self.needs_lookahead)

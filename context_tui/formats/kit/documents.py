@@ -97,10 +97,7 @@ class Run:
 
     def get(self, name: str) -> Any:
         """Return the decoded value of a member, or None if it is missing or cannot be decoded."""
-        try:
-            return decode_element(self.members.get(name))
-        except ValueError:
-            return None
+        return try_decode(self.members.get(name))
 
 
 def make_run(members: dict[str, Element], key: str, elements: list[Element], note: str = "") -> Run:
@@ -127,6 +124,14 @@ def decode_element(element: Element) -> Any:
     if is_nested_deeper(value):
         raise ValueError("nested too deeply")
     return value
+
+
+def try_decode(element: Element) -> Any:
+    """Return the decoded value of an element, or None if it cannot be decoded."""
+    try:
+        return decode_element(element)
+    except ValueError:
+        return None
 
 
 def get_element_text(element: Element) -> str:
@@ -295,10 +300,7 @@ def _parse_run(element: Element, lists: MessageLists) -> Run | None:
 
 def _parse_text(element: Element) -> Any:
     if isinstance(element, msgspec.Raw) and bytes(memoryview(element)[:1]) == b'"':
-        try:
-            return decode_element(element)
-        except ValueError:
-            return None
+        return try_decode(element)
     return element if isinstance(element, str) else None
 
 

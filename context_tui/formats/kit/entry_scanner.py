@@ -184,19 +184,14 @@ class _EntryPass:
 
 
 class _LinearTree:
-    """Tree in which each message follows the previous one, with *abandoned* branches."""
+    """Tree in which each of *count* messages follows the previous one, with *abandoned* branches."""
 
     revision, replaced = 1, None
     event_positions: Mapping[tuple[str, int], int] = {}
 
-    def __init__(self, abandoned: list[set[int]]) -> None:
-        self._abandoned = abandoned
-
-    def find_abandoned_branches(self) -> list[set[int]]:
-        return self._abandoned
-
-    def find_parent(self, message: int) -> int:
-        return message - 1
+    def __init__(self, abandoned: list[set[int]], count: int) -> None:
+        self.find_abandoned_branches = lambda: abandoned
+        self.parents = range(-1, count - 1)
 
 
 class EntryScanner:
@@ -241,7 +236,7 @@ class EntryScanner:
     def session(self) -> Session:
         builder = self._pass.builder
         session_id, branch_id = split_branch_id(self._info.id)
-        tree, info = _LinearTree(self._pass.abandoned), replace(self._info, id=branch_id)
+        tree, info = _LinearTree(self._pass.abandoned, len(builder.facts)), replace(self._info, id=branch_id)
         facts = BranchFacts(builder.facts, tree, info, session_id).select_facts()
         return Session(facts, EntryContent(self._pass, facts), self._info, len(facts))
 
@@ -359,14 +354,9 @@ def list_table_sessions(
 ) -> list[SessionInfo]:
     """Return the sessions in a database that have messages, with the oldest first.
 
-    A session that has messages but no row of its own is listed with only its id.
-
-    Args:
-        tables: names of the table of sessions and the table of messages.
-        columns: columns for the id, parent, title, alternative title, folder, time of the last change and time of
-            creation, with "" for a column that the format does not have.
-        sizes_sql: the statement for :func:`query_session_sizes`.
-        cwd: the sessions' folder if there is no column for it.
+    A session that has messages but no row of its own is listed with only its id. *tables* are those of the sessions and
+    of the messages. *columns* are those for the id, parent, title, alternative title, folder (default: *cwd*), time of
+    the last change and time of creation, with "" for a column that the format does not have.
     """
     path, sizes = str(database.path), query_session_sizes(database, sizes_sql)
     existing = database.list_columns(tables[0])

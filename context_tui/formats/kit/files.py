@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import HEAD_BYTES
-from context_tui.session.jsontext import BOM, loads, loads_all
+from context_tui.session.jsontext import BOM, loads, loads_all, try_loads
 from context_tui.text.files import NotRegularFile, open_regular_file
 
 
@@ -43,9 +43,7 @@ def read_whole_file(path: str | Path) -> bytes:
 
 def read_json(path: Path, max_bytes: int = -1) -> Any:
     """Return the value in a JSON file (or in its first *max_bytes*), or None if it cannot be read or parsed."""
-    with suppress(ValueError):
-        return loads(read_head(path, max_bytes).removeprefix(BOM))
-    return None
+    return try_loads(read_head(path, max_bytes).removeprefix(BOM))
 
 
 def make_unreadable_error(path: str | Path, error: Exception) -> UnreadableSession:

@@ -65,10 +65,7 @@ class LineContent(RecordContent):
 class LineScanner:
     """A resumable scan of a file that holds one session and may grow.
 
-    Args:
-        input_includes_cache: whether recorded input tokens include cached ones.
-        first: a record from another file that precedes the first line.
-        base: the file that this one continues.
+    A record from another file, *first*, may precede the first line. *base* is the file that this one continues.
     """
 
     def __init__(

@@ -210,11 +210,8 @@ class LineReader(Generic[R]):
     ) -> bool:
         """Read at least one step, and more until *deadline* (of ``time.perf_counter``); return whether it is the end.
 
-        Raises FileChanged if the file was changed other than by appending.
-
-        Args:
-            fast_path: reads usual lines more quickly.
-            handle_large_record: handles lines of more than ``STEP_BYTES`` if there is a deadline.
+        *fast_path* reads usual lines more quickly, and *handle_large_record* handles lines of more than ``STEP_BYTES``
+        if there is a deadline. Raises FileChanged if the file was changed other than by appending.
         """
         self._file.refresh()
         if self.torn and self._offset < self._file.size:

@@ -337,7 +337,7 @@ class MessageBuilder:
         self._last_assistant = -1  # the newest message of the assistant
         self._message_by_key: dict[str, int] = {}  # key of a record to its message, or to the message above it
         self._out_of_band_keys: set[str] = set()  # keys of records without a message
-        self._parents: list[int] = []
+        self.parents: list[int] = []
         self._current = -1  # the parent of the next message
         self._version_by_key: dict[str, Hashable] = {}
         self._further_messages: dict[int, list[int]] = {}  # messages of one record with a key, by the first of them
@@ -416,7 +416,7 @@ class MessageBuilder:
         elif isinstance(record, UsageRecord):
             self._add_reasoning(record.reasoning)
             if record.usage and self._last_assistant >= 0:
-                self._add_usage(record, record.usage, self._last_assistant)
+                self._add_usage(record, self._last_assistant)
                 self._changed.append(self._last_assistant)
         elif isinstance(record, CompactionDetailsRecord) and facts.compactions:
             compaction = facts.compactions[-1]
@@ -484,7 +484,7 @@ class MessageBuilder:
             summary = MessageFlag.SUMMARY if record.compaction and record.compaction.has_summary else 0
             message = facts.add_message(record.role, record.flags | summary, record.time)
             self._move_to(parent)
-            self._parents.append(parent)
+            self.parents.append(parent)
             self._current = message
             if record.message_id:
                 self._messages_by_id[record.message_id] = message
@@ -498,23 +498,24 @@ class MessageBuilder:
             facts.add_block(message, block, injected=injected or number in record.injected_blocks)
         if record.role == Role.ASSISTANT:
             self._last_assistant = message
-        if record.usage:
-            self._add_usage(record, record.usage, message)
+        self._add_usage(record, message)
         return message
 
     def _find_open_message(self, record: MessageRecord, parent: int) -> int:
         message, results = self._messages_by_id.get(record.message_id, -1), self._results_message
         if message >= 0 or not record.has_results or results < 0 or self._result_group != record.result_group:
             return message
-        return results if record.parent_key is None or parent in (results, self._parents[results]) else -1
+        return results if record.parent_key is None or parent in (results, self.parents[results]) else -1
 
-    def _add_usage(self, record: MessageRecord | UsageRecord, usage: Usage, message: int) -> None:
-        if previous := self._usage_by_message.get(message):
-            self.facts.revise_request(previous, usage)
+    def _add_usage(self, record: MessageRecord | UsageRecord, message: int) -> None:
+        if record.usage is None:
             return
-        self.facts.add_request(message, usage, record.time)
+        if previous := self._usage_by_message.get(message):
+            self.facts.revise_request(previous, record.usage)
+            return
+        self.facts.add_request(message, record.usage, record.time)
         if isinstance(record, UsageRecord) or record.message_id:
-            self._usage_by_message[message] = usage
+            self._usage_by_message[message] = record.usage
 
     # -- branches
 
@@ -542,14 +543,14 @@ class MessageBuilder:
         if or_start and not is_in_context:
             self._move_to(-1)
         elif key in self._message_by_key:
-            self._move_to(message if key in self._out_of_band_keys else self._parents[message])
+            self._move_to(message if key in self._out_of_band_keys else self.parents[message])
         self._results_message = -1
 
     def _find_current_path(self, since: int = 0) -> set[int]:
         path, message = set[int](), self._current
         while message >= max(since, 0):
             path.add(message)
-            message = self._parents[message]
+            message = self.parents[message]
         return path
 
     def _replace_record(self, key: str) -> None:
@@ -561,7 +562,7 @@ class MessageBuilder:
         self.replaced |= messages
         self.revision += 1
         if self._current in messages:
-            self._current, self._results_message = self._parents[message], -1
+            self._current, self._results_message = self.parents[message], -1
 
     def find_abandoned_branches(self) -> list[set[int]]:
         """Return the messages in each abandoned branch, in file order. A fork inside a branch starts another branch."""
@@ -570,7 +571,7 @@ class MessageBuilder:
         path = self._find_current_path()
         branches: list[set[int]] = []
         tips: dict[int, set[int]] = {}
-        for message, parent in enumerate(self._parents):
+        for message, parent in enumerate(self.parents):
             if message in path or message in self.replaced:
                 continue
             branch = tips.pop(parent, None)
@@ -579,10 +580,6 @@ class MessageBuilder:
             branch.add(message)
             tips[message] = branch
         return branches
-
-    def find_parent(self, message: int) -> int:
-        """Return the message that *message* follows, or -1 if it is the first."""
-        return self._parents[message]
 
     # -- compactions
 
@@ -629,13 +626,13 @@ class MessageBuilder:
             record_messages = self.facts.record_message
             rows = range(max(since, 0), len(record_messages))
             first = next((record_messages[row] for row in rows if record_messages[row] >= 0), -1)
-        parent = self._parents[first] if first >= 0 else len(self._parents)
+        parent = self.parents[first] if first >= 0 else len(self.parents)
         parent = first if since in self._out_of_band_keys else parent
         ancestors: list[int] = []
-        ancestor = self._parents[summary]
+        ancestor = self.parents[summary]
         while ancestor > parent:  # parents precede their children
             ancestors.append(ancestor)
-            ancestor = self._parents[ancestor]
+            ancestor = self.parents[ancestor]
         if ancestor != parent or (since not in self._out_of_band_keys and ancestors[-1:] != [first]):
             return []  # it is on another branch, or not in the file
         return [message for message in reversed(ancestors) if message not in self._summary_messages]

@@ -55,10 +55,8 @@ def parse_usage(
 ) -> Usage | None:
     """Parse usage whose members have the given names, or return None if they are all missing or 0.
 
-    Args:
-        fresh, cache_read, cache_write: names of the members with input tokens ("" for a missing one).
-        output: names of the members whose sum is the output, as reasoning is often recorded separately.
-        includes_cache: whether input tokens include cached ones, as OpenAI's and Google's do.
+    The members in *output* are added up, as reasoning is often recorded separately. With *includes_cache*, input tokens
+    include cached ones, as OpenAI's and Google's do.
     """
     if not isinstance(value, dict):
         return None

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from context_tui.session.facts import Usage
-from context_tui.session.jsontext import compact_text, is_nested_deeper, loads
+from context_tui.session.jsontext import compact_text, is_nested_deeper, try_loads
 from context_tui.session.validation import MAX_TIME_MS, MAX_TOKENS
 from context_tui.session.values import Role
 from context_tui.text.sanitize import truncate_name
@@ -210,10 +210,7 @@ def parse_arguments(arguments: Any) -> dict[str, Any]:
         return arguments
     if not isinstance(arguments, str):
         return {RAW_ARGUMENTS_KEY: compact_text(arguments)}
-    try:
-        value = loads(arguments)
-    except ValueError:
-        return {RAW_ARGUMENTS_KEY: arguments}
+    value = try_loads(arguments)
     fits = isinstance(value, dict) and list(value) != [RAW_ARGUMENTS_KEY] and not is_nested_deeper(value)
     return value if fits else {RAW_ARGUMENTS_KEY: arguments}
 

@@ -111,6 +111,15 @@ def convert_body_blocks(result: Block, convert: Callable[[Block], T | None], los
     return [new for _, new in pairs]
 
 
+def convert_blocks(blocks: list[Block], convert: Callable[[Block], T | None], losses: Losses, program: str) -> list[T]:
+    """Convert a message's blocks. Those for which *convert* returns None are left out, as *program* lacks them."""
+    pairs = [(block, convert(block)) for block in blocks]
+    for block, new in pairs:
+        if new is None:
+            losses.omit(f"blocks of type {block.get('type')} left out, which {program} cannot hold", block)
+    return [new for _, new in pairs if new is not None]
+
+
 def convert_body_to_text(result: dict[str, Any], losses: Losses) -> str:
     """Return a tool result's body as text, and count the images and structures that get lost."""
     body = result.get("content")

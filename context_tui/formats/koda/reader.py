@@ -32,7 +32,7 @@ from context_tui.formats.kit.values import (
     parse_usage_or_note,
 )
 from context_tui.session.facts import Compaction, Facts, Usage, order_at
-from context_tui.session.jsontext import is_nested_deeper, loads
+from context_tui.session.jsontext import is_nested_deeper, try_loads
 from context_tui.session.markers import KODA_SUMMARY
 from context_tui.session.session import SessionInfo
 from context_tui.session.values import Kind, MessageFlag, Role, Spans
@@ -210,8 +210,7 @@ class KodaRow(NamedTuple):
 def parse_message_row(row: KodaRow, *, has_completion: bool) -> MessageRecord:
     """Parse a row. As in koda, an unknown role counts as the user.
 
-    Args:
-        has_completion: whether the schema marks complete replies. koda never sends incomplete ones.
+    With *has_completion*, the schema marks complete replies. koda never sends incomplete ones.
     """
     role = ROLES.get(decode_text(row.role), Role.USER)
     content = None if row.content is None else decode_text(row.content)
@@ -240,10 +239,7 @@ def _parse_calls(row: KodaRow) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     """Parse the calls of an assistant row. An unreadable list is ignored, as koda does."""
     if not row.tool_calls:
         return [], ()
-    try:
-        calls = loads(decode_text(row.tool_calls))
-    except ValueError:
-        calls = None
+    calls = try_loads(decode_text(row.tool_calls))
     if not isinstance(calls, list) or is_nested_deeper(calls):
         return [], ("its list of tool calls cannot be read",)
     blocks = []

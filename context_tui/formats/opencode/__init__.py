@@ -217,11 +217,8 @@ def _build_session_info(path: Path, value: dict[str, Any], size: int) -> Session
 
 
 def _find_session_file(path: Path, session_id: str) -> Path | None:
-    for root in path.parents[:4]:
-        for file in list_session_files(root):
-            if file.stem == session_id:
-                return file
-    return None
+    files = (file for root in path.parents[:4] for file in list_session_files(root))
+    return next((file for file in files if file.stem == session_id), None)
 
 
 def _find_subagent_id(session: Session, call: int) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,17 +19,17 @@ from context_tui.formats.kit.databases import decode_text, encode_value
 from context_tui.formats.kit.documents import (
     BrokenElement,
     Element,
-    decode_element,
     decode_items,
     decode_members,
     format_element,
     parse_document,
+    try_decode,
 )
 from context_tui.formats.kit.entry_scanner import Entry, RowSource, format_placeholders
 from context_tui.formats.kit.files import MAX_RECORD_BYTES, list_entries, open_regular, read_file_stamp, read_whole_file
-from context_tui.formats.kit.values import as_text
+from context_tui.formats.kit.values import as_object, as_text
 from context_tui.formats.opencode.reader import remove_reverted
-from context_tui.session.jsontext import loads
+from context_tui.session.jsontext import try_loads
 
 
 class TableSource(RowSource):
@@ -47,7 +46,7 @@ class TableSource(RowSource):
 
     def read_metadata(self) -> Mapping[str, Any]:
         """Return the point to which the session was reverted, if the database records it."""
-        return {name: _parse_json(value) for name, value in super().read_metadata().items()}
+        return {name: try_loads(encode_value(value)) for name, value in super().read_metadata().items()}
 
     def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
         query = partial(self.database.query, values=ids, max_value_bytes=max_value_bytes)
@@ -167,7 +166,7 @@ def find_message_folders(path: Path, session_id: str) -> tuple[Path, Path]:
 
 def read_session_object(path: Path) -> dict[str, Any]:
     """Return the JSON object in a session file, or raise UnreadableSession if there is none."""
-    value = _parse_json(_read_bytes(path))
+    value = try_loads(_read_bytes(path) or b"")
     if not isinstance(value, dict):
         raise UnreadableSession(f"{path}: cannot be read as an opencode session")
     return value
@@ -185,18 +184,12 @@ def read_export(path: Path) -> tuple[Mapping[str, Any], list[Element]]:
         raise UnreadableSession(f"{path}: holds no messages of an opencode session")
     if torn:
         messages = [*messages, BrokenElement("the file is cut off here", torn)]
-    info: Any = None
-    with suppress(ValueError):
-        info = decode_element(members.get("info"))
-    return info if isinstance(info, dict) else {}, messages
+    return as_object(try_decode(members.get("info"))), messages
 
 
 def _get_part_id(part: Element) -> str:
     members = decode_members(part)
-    try:
-        return as_text(decode_element(members.get("id"))) if members else ""
-    except ValueError:
-        return ""
+    return as_text(try_decode(members.get("id"))) if members else ""
 
 
 def _format_element(element: Element) -> bytes:
@@ -219,9 +212,3 @@ def _read_bytes(path: Path) -> bytes | None:
             return file.read()
     except (OSError, UnreadableSession):
         return None
-
-
-def _parse_json(value: Any) -> Any:
-    with suppress(ValueError):
-        return loads(encode_value(value))
-    return None

@@ -12,13 +12,13 @@ from typing import Any
 from context_tui.formats.kit.databases import Database, decode_text
 from context_tui.formats.kit.entry_scanner import BATCH_SIZE, EntryContent, format_placeholders
 from context_tui.formats.kit.files import open_regular
-from context_tui.formats.kit.values import Block, parse_arguments
+from context_tui.formats.kit.values import Block, as_object, parse_arguments
 from context_tui.formats.kit.writing import convert_body_to_text, list_injected, note_omitted_request_parts, write_json
 from context_tui.formats.opencode.parts import COMPACTION_PROMPT
 from context_tui.formats.opencode.reader import parse_entry
 from context_tui.formats.opencode.sources import ExportSource, TableSource, TreeSource
 from context_tui.session.facts import Usage
-from context_tui.session.jsontext import loads
+from context_tui.session.jsontext import loads, try_loads
 from context_tui.session.losses import Losses
 from context_tui.session.memory import collect_models, collect_usage, find_recording
 from context_tui.session.session import Session
@@ -113,14 +113,10 @@ def _find_recorded_providers(session: Session) -> dict[str, str]:
     ids = content.entry_pass.ids
     for start in range(0, len(ids), BATCH_SIZE):
         for entry in content.entry_pass.source.read_entries(ids[start : start + BATCH_SIZE]):
-            try:
-                body = loads(entry.texts[0]) if entry.texts else None
-            except ValueError:  # an unreadable message, which is a problem of the recording
-                continue
-            if isinstance(body, dict):
-                model, provider = body.get("modelID"), body.get("providerID")
-                if isinstance(model, str) and isinstance(provider, str):
-                    providers[model] = provider
+            body = as_object(try_loads(entry.texts[0]) if entry.texts else None)
+            model, provider = body.get("modelID"), body.get("providerID")
+            if isinstance(model, str) and isinstance(provider, str):
+                providers[model] = provider
     return providers
 
 
@@ -173,11 +169,10 @@ def _add_reply(document: _ExportDocument, blocks: list[Block], time: int, usage:
 
 
 def _build_input(block: Block, losses: Losses) -> dict[str, Any]:
-    arguments = block.get("input")
-    if isinstance(arguments, dict):
-        return arguments
-    losses.replace(block, {**block, "input": parse_arguments(arguments)}, "calls whose arguments were not an object")
-    return parse_arguments(arguments)
+    arguments = parse_arguments(block.get("input"))
+    if not isinstance(block.get("input"), dict):
+        losses.replace(block, {**block, "input": arguments}, "calls whose arguments were not an object")
+    return arguments
 
 
 def _add_user_message(

@@ -186,7 +186,7 @@ class OpenHandsFormat(Format):
         if conversation and conversation != path:
             raise UnreadableSession(f"{path}: one event of an OpenHands conversation; open {conversation}")
         runs = read_histories(path)
-        infos = list_document_sessions(path, self.name, OpenHandsShape, read_runs=lambda _: runs)
+        infos = list_document_sessions(path, self.name, OpenHandsShape, runs)
         names = [parse_id(run.get("instance_id")) for run in runs]
         return [replace(info, title=name or info.title) for info, name in zip(infos, names, strict=True)]
 

@@ -191,10 +191,8 @@ class EventView:
     ) -> ParsedRecord:
         """Return a condensation's summary message with its compaction, or without a summary only the compaction.
 
-        Args:
-            key: key of the condensation and of its summary.
-            is_forgotten: returns whether the event with a given key is removed.
-            offset: number of remaining events before the summary, or None if all are.
+        *is_forgotten* returns whether the event with a given key is removed. *offset* is the number of remaining events
+        before the summary, or None if all are.
         """
         if key not in self._context_by_condensation:
             self._known_keys.add(key)

@@ -16,6 +16,7 @@ from context_tui.formats.kit.values import Block, as_object
 from context_tui.formats.kit.writing import (
     INJECTED_LOSS,
     build_change_folder,
+    convert_blocks,
     convert_body_blocks,
     convert_body_to_text,
     format_iso_time,
@@ -89,7 +90,7 @@ def _build_entry_bodies(session: Session, losses: Losses) -> Iterator[tuple[Entr
         if prompt_blocks:
             losses.add("messages with results and text split into two", bool(results))
             injected = list_injected(facts, context.blocks_of(index))
-            content = _build_content(prompt_blocks, losses)
+            content = convert_blocks(prompt_blocks, _build_part, losses, "pi")
             if all(injected) and injected:
                 members = {"customType": "context-tui", "content": content, "display": True}
                 yield {"type": "custom_message", **members}, time
@@ -155,16 +156,6 @@ def _build_result(result: Block, tools: dict[str, str], losses: Losses) -> Messa
     call_id = str(result.get("tool_use_id") or "")
     members = {"toolCallId": call_id, "toolName": tools.get(call_id, "unknown"), "content": content}
     return {"role": "toolResult", **members, "isError": bool(result.get("is_error"))}
-
-
-def _build_content(blocks: list[Block], losses: Losses) -> list[Block]:
-    content: list[Block] = []
-    for block in blocks:
-        if part := _build_part(block):
-            content.append(part)
-        else:
-            losses.omit(f"blocks of type {block.get('type')} left out, which pi cannot hold", block)
-    return content
 
 
 def _build_part(block: Block) -> Block | None:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from context_tui.formats.base import Claim, Format, SessionFile
-from context_tui.formats.kit.databases import SQLITE_MAGIC, read_columns
+from context_tui.formats.kit.databases import SQLITE_MAGIC, is_database, read_columns
 from context_tui.formats.kit.entry_scanner import MAX_SIZED_DATABASE_BYTES, find_branch_in, split_branch_id
-from context_tui.formats.kit.files import find_data_home, open_regular
+from context_tui.formats.kit.files import find_data_home
 from context_tui.formats.kit.values import parse_time_ms
 from context_tui.formats.requests import folder, tap
 from context_tui.formats.requests.scanner import LogSource, OpenLog, RequestScanner, find_subagent
@@ -92,7 +92,7 @@ class ClaudeTapFormat(RequestLogFormat):
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         """Return the conversations, or for a large database only the recordings, which need not be read for this."""
-        if not _is_database_file(path) or os.stat(path).st_size <= MAX_SIZED_DATABASE_BYTES:
+        if not is_database(path) or os.stat(path).st_size <= MAX_SIZED_DATABASE_BYTES:
             return super().list_sessions(path)
         rows = tap.TapDatabase(path).list_rows()
         return [
@@ -107,12 +107,7 @@ class ClaudeTapFormat(RequestLogFormat):
             yield SessionFile(path, "claude-tap", False)
 
     def _open(self, path: Path, session_id: str = "") -> OpenLog:
-        if _is_database_file(path):
+        if is_database(path):
             recording = split_branch_id(session_id)[0].partition("/")[0]
             return _open_log(tap.TapDatabase, path, *([recording] if recording else []))
         return _open_log(tap.TapFile, path)
-
-
-def _is_database_file(path: Path) -> bool:
-    with open_regular(path) as file:
-        return file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC

@@ -209,11 +209,8 @@ class AnswerReader:
             self.changes[row] = Change("truncate" if is_start else "clear", body, self._policy)
 
     def _insert(self, message: object, place: int) -> None:
-        content = message.get("content") if isinstance(message, dict) else None
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        text = blocks[0].get("text") if is_list_of_objects(blocks) and len(blocks) == 1 else None
-        roles = ("user", "assistant")
-        if not isinstance(message, dict) or not isinstance(text, str) or message.get("role") not in roles:
+        text = _get_only_text(message) if isinstance(message, dict) else None
+        if not isinstance(message, dict) or text is None or message.get("role") not in ("user", "assistant"):
             raise ProgramError(
                 "a new message is no single text of user or assistant; calls and results must have been sent"
             )
@@ -274,9 +271,13 @@ def is_list_of_objects(value: object) -> TypeGuard[list[Block]]:
 
 
 def _name_insert(message: Block) -> Hashable:
+    return str(message.get("role")), _get_only_text(message)
+
+
+def _get_only_text(message: Block) -> str | None:
     content = message.get("content")
     text = content[0].get("text") if is_list_of_objects(content) and len(content) == 1 else content
-    return str(message.get("role")), text if isinstance(text, str) else None
+    return text if isinstance(text, str) else None
 
 
 def _is_same_block(old: Block, new: Block, *, exactly: bool) -> bool:

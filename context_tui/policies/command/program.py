@@ -32,11 +32,8 @@ class ProgramError(Exception):
 class Program:
     """A program that is started by the first question, without a shell, and ended with this process at the latest.
 
-    After an error it is ended, and the next question starts it again.
-
-    Args:
-        command: the program and its arguments, quoted as in a shell.
-        timeout: seconds for one answer.
+    After an error it is ended, and the next question starts it again. In *command*, the arguments are
+    quoted as in a shell; *timeout* is in seconds for one answer.
     """
 
     def __init__(self, command: str, timeout: float) -> None:

@@ -70,10 +70,7 @@ def find_head_end(context: Context, keep: Keep, cut: Cut) -> int:
 def find_cut(context: Context, keep: Keep, head: Head | None, cut: Cut, first: int, limits: SizeLimits) -> int:
     """Return the position of the first message kept at the end, or 0 for no cut.
 
-    The position is the context's length if no message is kept at the end.
-
-    Args:
-        first: the position after the messages kept at the start.
+    It is the context's length if none is kept. *first* is the position after the messages kept at the start.
     """
     length = len(context)
     if head is not None:

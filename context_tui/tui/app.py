@@ -400,10 +400,13 @@ class ContextTuiApp(App[None]):
         """Replace the open session, or close it if *info* is None; ask first if a result would be lost."""
         from context_tui.tui.inspector.dialogs import confirm_close
         from context_tui.tui.view import clear_plan_cache
-        from context_tui.tui.widgets.dialogs import build_replace_prompt
+        from context_tui.tui.widgets.dialogs import Answer, ChoicePrompt
 
         inspector = self._list_inspectors()[-1]
-        if inspector.view.is_unexported and not await confirm_close(inspector, build_replace_prompt()):
+        answers = [Answer("e", "export", "export"), Answer("o", "quit", "open anyway"), Answer("s", "stay", "stay")]
+        loss = "The compacted session is not exported; it would be lost."
+        prompt = ChoicePrompt("Open another session?", loss, answers)
+        if inspector.view.is_unexported and not await confirm_close(inspector, prompt):
             return
         if self.screen is not inspector:
             return

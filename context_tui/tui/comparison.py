@@ -211,7 +211,6 @@ class Comparison:
         self.recording_index: RecordingIndex | None = None
         self.replay_lock = Lock()
         self._context_events: dict[int, list[ContextEvent]] | None = None
-        self._firing_calls_cache: tuple[Replay, list[int]] | None = None
         self._full_context: Context | None = None
         if previous is not None:
             self._adopt(previous, view)
@@ -346,12 +345,7 @@ class Comparison:
     @property
     def firing_calls(self) -> list[int]:
         """Indices of the calls before which the selected policy fires, in order; empty without a replay."""
-        replay = self.replay
-        if replay is None:
-            return []
-        if self._firing_calls_cache is None or self._firing_calls_cache[0] is not replay:
-            self._firing_calls_cache = replay, sorted({firing.call for firing in replay.firings})
-        return self._firing_calls_cache[1]
+        return sorted({firing.call for firing in self.replay.firings}) if self.replay else []
 
     def get_firings(self, call: int) -> list[Firing]:
         """Return the selected policy's firings just before *call*; empty if the policy does not fire there."""

@@ -271,11 +271,7 @@ class Controller:
     def _find_nearest_listed(self, location: Location) -> Location:
         if not self.listed_rows:
             return location
-        return self._locate_row(self.listed_rows[find_line(self.listed_rows, self.rows.find_row(*location))])
-
-    def _locate_row(self, row: int) -> Location:
-        block = self.rows.block[row]
-        return Location(self.rows.message[row], block if block >= TURN_HEAD else WHOLE_MESSAGE)
+        return self.rows.get_location(self.listed_rows[find_line(self.listed_rows, self.rows.find_row(*location))])
 
     def move_cursor(self, location: Location) -> None:
         """Move the cursor to *location*, which must be listed."""
@@ -308,7 +304,7 @@ class Controller:
         """Go to the heading of the next turn (+1), of this turn (-1), or from a heading to the one before (-1)."""
         row = self.rows.find_turn_head(self.rows.find_row(*self.view.cursor), step)
         if len(self.rows):
-            self.move_cursor(self._find_nearest_listed(Location(self.rows.message[row], self.rows.block[row])))
+            self.move_cursor(self._find_nearest_listed(self.rows.get_location(row)))
 
     def move_to_changed(self, step: int) -> None:
         """Go to the next (+1) or previous (-1) row that the plan changes or that an applied plan has changed."""
@@ -476,7 +472,7 @@ class Controller:
         """Switch the list between the order of the file and descending size, and select the largest row."""
         self.change_view(replace(self.view, by_size=not self.view.by_size))
         if self.view.by_size and self.listed_rows:
-            self.move_cursor(self._locate_row(self.listed_rows[0]))
+            self.move_cursor(self.rows.get_location(self.listed_rows[0]))
 
     def clear_filter(self) -> None:
         """List all rows in the order of the file, removing the filter and the sorting by size."""

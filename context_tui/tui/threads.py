@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from threading import Event, Thread
 from typing import TypeVar
@@ -64,32 +65,21 @@ _threads: WeakSet[Thread] = WeakSet()
 
 async def run_in_thread(work: Callable[[ThreadJob], Result], pause: Callable[[], object] = lambda: None) -> Result:
     """Run *work* in a daemon thread, which does not delay the exit; *pause* is called between two of its slices."""
-    loop = asyncio.get_running_loop()
-    job = ThreadJob(loop, pause)
-    future: asyncio.Future[Result] = loop.create_future()
-
-    def finish(result: Result | None, error: BaseException | None) -> None:
-        if future.cancelled():
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)  # type: ignore[arg-type]
+    job = ThreadJob(asyncio.get_running_loop(), pause)
+    future = Future[Result]()
+    future.set_running_or_notify_cancel()  # so that it cannot be cancelled
 
     def run() -> None:
-        result, error = None, None
         try:
-            result = work(job)
-        except Exception as exception:
-            error = exception
-        with suppress(RuntimeError):  # the loop may be closed
-            loop.call_soon_threadsafe(finish, result, error)
+            future.set_result(work(job))
+        except Exception as error:
+            future.set_exception(error)
 
     thread = Thread(target=run, daemon=True)
     _threads.add(thread)
     thread.start()
     try:
-        return await future
+        return await asyncio.wrap_future(future)
     finally:
         job.cancel()
 

@@ -39,7 +39,7 @@ from tests.tui.inspecting import session as conversation
 def sides(session: Session, number: int) -> CompactionComparison:
     found = find_recorded_compactions(session)
     made = CompactionComparison(found[number], number, len(found))
-    made.set_reused_blocks(find_reused_blocks(found[number], build_use_index(session)))
+    made.reused_blocks = find_reused_blocks(found[number], build_use_index(session))
     return made
 
 
@@ -122,7 +122,7 @@ async def test_keys_go_from_one_to_the_next_and_to_the_inspector(tmp_path: Path)
         assert isinstance(screen, CompactionsScreen) and len(screen.comparisons) == 2
         await pilot.press("n")
         await settled(pilot)
-        assert screen.current_number == 1 and screen.comparison.is_reuse_known
+        assert screen.current_number == 1 and screen.comparison.reused_blocks is not None
         for key, shown in (("left_parenthesis", 0), ("right_parenthesis", 1)):  # as in the inspector
             await pilot.press(key)
             await settled(pilot)

@@ -51,7 +51,7 @@ def _count_tokens(context: Context, message: int) -> int:
 class CompactionComparison:
     """One of *count* recorded compactions, numbered from 0, with a cursor over its messages.
 
-    ``reused_blocks`` are the lost blocks that were needed later; they are complete once ``is_reuse_known`` is set.
+    ``reused_blocks`` are the lost blocks that were needed later; None until they are known.
     ``predicted_size`` is the size predicted for the first request after the compaction; None if it cannot be predicted.
     ``aftermath`` says what the agent did after it; None until it is measured, and if no call follows.
     ``instructions`` are those before it with their outcomes; None until they are followed, and if there are none.
@@ -61,8 +61,7 @@ class CompactionComparison:
     number: int
     count: int
     predicted_size: ContextSize | None = None
-    reused_blocks: Sequence[ReusedBlock] = ()
-    is_reuse_known: bool = False
+    reused_blocks: Sequence[ReusedBlock] | None = None
     aftermath: Aftermath | None = None
     instructions: CompactionInstructions | None = None
     cursor: int = -1
@@ -91,11 +90,11 @@ class CompactionComparison:
             rows.append(ComparisonRow(message, sign, tokens_before, tokens_after))
         return rows
 
-    @cached_property
+    @property
     def reused_by_message(self) -> Mapping[int, list[ReusedBlock]]:
         """The lost blocks that were needed later, grouped by their message."""
         by_message: dict[int, list[ReusedBlock]] = defaultdict(list)
-        for block in self.reused_blocks:
+        for block in self.reused_blocks or ():
             by_message[self.compaction.session.facts.block_message[block.row]].append(block)
         return by_message
 
@@ -108,11 +107,6 @@ class CompactionComparison:
     def use_width(self) -> int:
         """The width of the column of later uses; 0 if nothing was needed later, so that the text gets the cells."""
         return USE_WIDTH if self.reused_by_message else 0
-
-    def set_reused_blocks(self, reused_blocks: Sequence[ReusedBlock]) -> None:
-        """Store the complete list of lost blocks that were needed later."""
-        self.reused_blocks, self.is_reuse_known = reused_blocks, True
-        self.__dict__.pop("reused_by_message", None)
 
     def find_row(self, message: int) -> int:
         """Return the row for a message, or for the next message that has one, or else the last row."""
@@ -129,7 +123,8 @@ class CompactionComparison:
 
     def move_to_reused(self, step: int) -> bool:
         """Go to the next (+1) or previous (-1) message needed later, wrapping around; return False if there is none."""
-        places = [place for place, row in enumerate(self.rows) if row.message in self.reused_by_message]
+        messages = self.reused_by_message
+        places = [place for place, row in enumerate(self.rows) if row.message in messages]
         place = find_next(places, self.cursor, step)
         if place is not None:
             self.cursor = place
@@ -203,7 +198,7 @@ def _format_without_before(compaction: RecordedCompaction, after: str) -> list[l
 
 
 def _format_reuse(comparison: CompactionComparison) -> list[Run]:
-    if not comparison.is_reuse_known:
+    if comparison.reused_blocks is None:
         return [("looking for later uses…", MUTED)]
     if not comparison.compaction.removed_blocks:
         return [("nothing that is in the file was lost", MUTED)]
@@ -257,12 +252,13 @@ def format_rows(
     *preview* returns the first words of a block row of a message, or for row -1, of the message.
     """
     facts, use_width = comparison.compaction.session.facts, comparison.use_width
+    reused_by_message = comparison.reused_by_message
     first = comparison.compute_first_row(height)
     lines = []
     for number, row in enumerate(comparison.rows[first : first + height], first):
         style = SIGN_STYLES.get(row.sign, MUTED)
         text_style = MUTED if row.sign == KEPT_SIGN else ""
-        reused = next(iter(comparison.reused_by_message.get(row.message, ())), None)
+        reused = next(iter(reused_by_message.get(row.message, ())), None)
         use = f"{reused.use.tier} #{reused.use.message:,}" if reused else ""
         kind, text = describe_message(facts, row.message, preview)
         label = f"{row.message:>6,} {kind:<{KIND_WIDTH}}"

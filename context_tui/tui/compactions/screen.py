@@ -15,12 +15,11 @@ from context_tui.compaction.recorded_compactions import (
     find_recorded_compactions,
     predict_size_after,
 )
-from context_tui.lab.aftermath.measure import Aftermath, measure_aftermaths
-from context_tui.lab.regret.cases import ReusedBlock, find_reused_blocks
+from context_tui.lab.aftermath.measure import measure_aftermaths
+from context_tui.lab.regret.cases import find_reused_blocks
 from context_tui.lab.regret.index import build_use_index
 from context_tui.session.session import Session
-from context_tui.summarizer.checks.instruction_survival import CompactionInstructions, follow_instructions
-from context_tui.tokens.context_size import ContextSize
+from context_tui.summarizer.checks.instruction_survival import follow_instructions
 from context_tui.tokens.measures import build_calibrated_table
 from context_tui.tui.compactions import comparison as texts
 from context_tui.tui.compactions.comparison import CompactionComparison
@@ -109,11 +108,14 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
             compactions = find_recorded_compactions(self.session)
             self.call_later(self._show_compactions, compactions)
             table = known_table or build_calibrated_table(self.session.facts, job.checkpoint)
-            self.call_later(self._show_sizes, [predict_size_after(compaction, table) for compaction in compactions])
+            self.call_later(self._show, "predicted_size", [predict_size_after(each, table) for each in compactions])
             uses = build_use_index(self.session, job.checkpoint)
-            self.call_later(self._show_reused, [find_reused_blocks(compaction, uses) for compaction in compactions])
-            self.call_later(self._show_instructions, follow_instructions(self.session, job.checkpoint))
-            self.call_later(self._show_aftermaths, measure_aftermaths(self.session, job.checkpoint))
+            self.call_later(self._show, "reused_blocks", [find_reused_blocks(each, uses) for each in compactions])
+            full = {each.message: each for each in follow_instructions(self.session, job.checkpoint)}
+            instructions = [full.get(each.message) if each.kind == "full" else None for each in compactions]
+            self.call_later(self._show, "instructions", instructions)
+            by_place = {(each.message, each.kind): each for each in measure_aftermaths(self.session, job.checkpoint)}
+            self.call_later(self._show, "aftermath", [by_place.get((each.message, each.kind)) for each in compactions])
 
         start_work(self, "compactions", "read the compactions", work)
 
@@ -131,28 +133,9 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
         self.run_waiting_actions()
         self.draw()
 
-    def _show_sizes(self, sizes: Sequence[ContextSize | None]) -> None:
-        for comparison, size in zip(self.comparisons, sizes, strict=True):
-            comparison.predicted_size = size
-        self.draw()
-
-    def _show_reused(self, blocks_by_compaction: Sequence[Sequence[ReusedBlock]]) -> None:
-        for comparison, reused_blocks in zip(self.comparisons, blocks_by_compaction, strict=True):
-            comparison.set_reused_blocks(reused_blocks)
-        self.draw()
-
-    def _show_instructions(self, instructions: Sequence[CompactionInstructions]) -> None:
-        by_message = {each.message: each for each in instructions}
-        for comparison in self.comparisons:
-            if comparison.compaction.kind == "full":
-                comparison.instructions = by_message.get(comparison.compaction.message)
-        self.draw()
-
-    def _show_aftermaths(self, aftermaths: Sequence[Aftermath]) -> None:
-        by_compaction = {(each.message, each.kind): each for each in aftermaths}
-        for comparison in self.comparisons:
-            compaction = comparison.compaction
-            comparison.aftermath = by_compaction.get((compaction.message, compaction.kind))
+    def _show(self, name: str, values: Sequence[object]) -> None:
+        for comparison, value in zip(self.comparisons, values, strict=True):
+            setattr(comparison, name, value)
         self.draw()
 
     def show_work_error(self, message: str, group: str) -> None:
@@ -219,7 +202,7 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
 
     @when_ready
     def action_returned(self, step: int) -> None:
-        if not self.comparison.is_reuse_known:
+        if self.comparison.reused_blocks is None:
             notify_briefly(self, "Still looking for what was needed later")
         elif self.comparison.move_to_reused(step):
             self.draw()
@@ -264,9 +247,6 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
             return self.controller.select_location(Location(message, -1)) if message >= 0 else ""
 
         self.dismiss(go)
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
 
 
 def build_screen(controller: Controller) -> CompactionsScreen:

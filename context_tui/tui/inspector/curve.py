@@ -8,7 +8,7 @@ from typing import Any
 from textual.content import Content
 from textual.widget import Widget
 
-from context_tui.policies.scales import format_number
+from context_tui.tui.inspector.outcome import format_value
 from context_tui.tui.terminal.cells import choose_form
 from context_tui.tui.terminal.themes import BOLD, MUTED, PRIMARY
 from context_tui.tui.widgets.canvas import Canvas, count_eighths
@@ -65,16 +65,12 @@ def draw_curve(
     return canvas.get_lines()
 
 
-def _format_setting_value(value: Any) -> str:
-    return format_number(value) if not isinstance(value, bool) else "on" if value else "off"
-
-
 def _draw_axis(
     canvas: Canvas, values: Sequence[Any], current: Any, label: int, width: int, current_cell: int, unit: str
 ) -> None:
     """Draw the ends of the range, and the current value below its bar; without a title, and the meaning of the bars."""
-    first, last, y = _format_setting_value(values[0]), _format_setting_value(values[-1]), canvas.height - 1
-    pointer = f"▲ {_format_setting_value(current)}" if current_cell >= 0 else ""
+    first, last, y = format_value(values[0]), format_value(values[-1]), canvas.height - 1
+    pointer = f"▲ {format_value(current)}" if current_cell >= 0 else ""
     start = max(0, min(current_cell, width - len(pointer)))
     right = choose_form((f"{last} {unit}", last, ""), width - start - len(pointer) - 1)
     if unit and pointer and unit not in right and label + start + len(pointer) + 1 + len(unit) <= canvas.width:

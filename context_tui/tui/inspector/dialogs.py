@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from textual.app import SystemCommand
 
-from context_tui.app.config import ConfigError, SavedSettings, save_settings
+from context_tui.app.config import ConfigError, SavedSettings, save_settings, validate_name
 from context_tui.errors import Error
 from context_tui.library.overview import find_subagent_sessions
 from context_tui.policies.parameters import format_assignments
@@ -19,11 +19,9 @@ from context_tui.tui.timeline.rows import Location
 from context_tui.tui.view import format_policy_tooltip
 from context_tui.tui.widgets.dialogs import (
     ChoicePrompt,
-    build_message_prompt,
-    build_name_prompt,
+    InputPrompt,
     build_quit_prompt,
     build_unchanged_prompt,
-    build_window_prompt,
     parse_message_number,
     parse_window_tokens,
 )
@@ -31,6 +29,14 @@ from context_tui.tui.widgets.dialogs import (
 if TYPE_CHECKING:
     from context_tui.session.session import Session
     from context_tui.tui.inspector.screen import InspectorScreen
+
+WINDOW_SOURCE_LABELS = {
+    "given": "set by you",
+    "file": "from the file",
+    "model": "by the model",
+    "inferred": "inferred from recorded sizes",
+    "assumed": "assumed",
+}
 
 
 def list_commands(inspector: InspectorScreen) -> Iterator[SystemCommand]:
@@ -53,14 +59,20 @@ async def go_to_message(inspector: InspectorScreen) -> None:
     if last < 0:
         inspector.show_notification("No messages in this session")
         return
-    answer = await inspector.app.push_screen_wait(build_message_prompt(last))
+    prompt = InputPrompt("Go to message", f"Enter 0 to {last:,}", check=lambda text: parse_message_number(text, last))
+    answer = await inspector.app.push_screen_wait(prompt)
     if answer:
         inspector.go_to(Location(parse_message_number(answer, last)))
 
 
 async def set_window(inspector: InspectorScreen) -> None:
     """Ask for the size of the context window, and plan with it unless the user cancels."""
-    answer = await inspector.app.push_screen_wait(build_window_prompt(inspector.view.window))
+    window = inspector.view.window
+    sizes = " or ".join(f"{tokens:,}" for tokens in window.alternatives)
+    current = f"Now {window.tokens:,}{f' (or {sizes})' if sizes else ''}, {WINDOW_SOURCE_LABELS[window.source]}"
+    hint = f"{current}; enter a size such as 200k or 1m, or nothing for the size in the file"
+    prompt = InputPrompt("Context window in tokens", hint, str(window.tokens), check=parse_window_tokens)
+    answer = await inspector.app.push_screen_wait(prompt)
     if answer is not None:
         inspector.run_command(inspector.controller.set_window, parse_window_tokens(answer))
 
@@ -69,7 +81,9 @@ async def save_policy_settings(inspector: InspectorScreen) -> None:
     """Ask for a name and save the policy's settings under it, for use with ``-P NAME`` on the command line."""
     policy = inspector.view.policy
     saved = SavedSettings(policy, tuple(format_assignments(inspector.view.get_settings(policy))))
-    name = await inspector.app.push_screen_wait(build_name_prompt(policy, list(POLICIES)))
+    hint = "letters, digits, points and dashes; settings saved under this name are replaced"
+    prompt = InputPrompt(f"Save the settings of {policy} as", hint, check=lambda name: validate_name(name, [*POLICIES]))
+    name = await inspector.app.push_screen_wait(prompt)
     if name is None:
         return
     name = name.strip()

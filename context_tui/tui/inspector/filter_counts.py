@@ -55,7 +55,7 @@ class FilterCounts:
                 kinds, tools = find_row_traits(facts, message, block, path)
                 verdict = marker.find_mark(message, block).verdict
                 size = bisect_right(SIZE_STEPS, count_shown_tokens(rows, marker, row))
-                counts[RowTraits(kinds, tools, verdict, SIZE_STEPS[size - 1] if size else 0, bool(tools))] += 1
+                counts[RowTraits(kinds, tools, verdict, SIZE_STEPS[size - 1] if size else 0)] += 1
         self.counted_rows = sum(counts.values())
         self._next_row = span.stop
 

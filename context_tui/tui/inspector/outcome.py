@@ -5,13 +5,11 @@ Independent of widgets. A size with ``~`` is an estimate, at least in part.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from context_tui.compaction.changes import UniformChanges
 from context_tui.compaction.next_request import NextRequest, compute_next_request
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.policies.registry import POLICIES
@@ -22,6 +20,7 @@ from context_tui.tokens.context_index import index_context
 from context_tui.tokens.measures import TokenTable
 from context_tui.tui.rendering.formatting import format_difference, format_estimate_sign
 from context_tui.tui.terminal.themes import BAD, BOLD, GOOD, MUTED, WARN
+from context_tui.tui.timeline.turns import ACTION_VERBS, count_actions
 from context_tui.tui.widgets.styled_text import Run, format_safe_line
 
 Paragraph = list[list[Run]]
@@ -59,7 +58,6 @@ class PlanOutcome:
         ]
 
 
-_VERBS = {"clear": "clears", "truncate": "truncates", "drop": "drops"}
 _outcome_cache: WeakKeyDictionary[Plan, PlanOutcome] = WeakKeyDictionary()
 _measured_outcome_cache: WeakKeyDictionary[Plan, tuple[TokenTable, PlanOutcome]] = WeakKeyDictionary()
 
@@ -78,15 +76,10 @@ def compute_outcome(plan: Plan, token_table: TokenTable | None = None) -> PlanOu
 def _compute_outcome(plan: Plan) -> PlanOutcome:
     outcome = _outcome_cache.get(plan)
     if outcome is None:
-        rows = list(plan.changes)
-        kind, changes = plan.context.facts.kind, plan.changes
+        rows, kind = list(plan.changes), plan.context.facts.kind
         results = [row for row in rows if kind[row] == Kind.TOOL_RESULT]
-        if isinstance(changes, UniformChanges):
-            actions = Counter({changes.change.action: len(results)} if results else {})
-        else:
-            actions = Counter(changes[row].action for row in results)
         outcome = _outcome_cache[plan] = PlanOutcome(
-            {_VERBS[action]: number for action, number in actions.items()},
+            {ACTION_VERBS[action]: number for action, number in count_actions(plan, results).items()},
             len(index_context(plan.context).results.block),
             plan.messages_dropped,
             len(plan.context),

@@ -10,7 +10,6 @@ from context_tui.text.sanitize import make_visible
 from context_tui.tui.controller import CommandRefused, Controller
 from context_tui.tui.rendering.layout import TextPart
 from context_tui.tui.widgets.bindings import read_bindings
-from context_tui.tui.widgets.reading_pane import ReadingPane
 from context_tui.tui.widgets.text_screen import TextScreen
 
 RAW_LENGTH = 4_000
@@ -45,10 +44,6 @@ class ProblemsScreen(TextScreen[None]):
             return MISSING
         suffix = f"\n… {len(text) - RAW_LENGTH:,} more characters" if len(text) > RAW_LENGTH else ""
         return (text[:RAW_LENGTH] or "(empty)") + suffix
-
-    def action_jump(self, step: int) -> None:
-        """Scroll to the next (+1) or previous (-1) problem."""
-        self.query_one(ReadingPane).jump_to_heading(step)
 
 
 def build_screen(controller: Controller) -> ProblemsScreen:

@@ -449,6 +449,3 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             timeline.focus()
         else:
             self.post_message(self.BackRequested())
-
-    async def action_sessions(self) -> None:
-        await self.run_action("app.sessions")

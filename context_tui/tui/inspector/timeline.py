@@ -11,7 +11,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.cache import LRUCache
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import Reactive, reactive
 from textual.scroll_view import ScrollView
@@ -149,9 +149,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """Return the location of the row on *line*; an event row gives that of the message below it."""
         if not 0 <= line < self.listed_count:
             return Location(0)
-        row = self._listed[line]
-        block = self._rows.block[row]
-        return Location(self._rows.message[row], block if block >= TURN_HEAD else WHOLE_MESSAGE)
+        return self._rows.get_location(self._listed[line])
 
     def find_line(self, location: Location) -> int:
         """Return the line that shows *location*, or if it is not listed, the line nearest to it."""
@@ -305,23 +303,13 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if self.listed_count:
             self.post_message(self.Moved(self.location))
 
-    def watch_has_focus(self, focus: bool) -> None:
-        """Redraw the selected line, whose style depends on the focus."""
-        super().watch_has_focus(focus)
-        self.refresh_line(self.cursor)
-
     def watch_scroll_y(self, old: float, new: float) -> None:
         super().watch_scroll_y(old, new)
         self.post_message(self.Scrolled())
 
     def _scroll_to_line(self, line: int) -> None:
-        top, height = self.scroll_offset.y, self.scrollable_content_region.height
-        if height <= 0:
-            return
-        if line < top:
-            self.scroll_to(y=line, animate=False, immediate=True)
-        elif line >= top + height:
-            self.scroll_to(y=line - height + 1, animate=False, immediate=True)
+        if self.scrollable_content_region.height > 0:
+            self.scroll_to_region(Region(0, line, 1, 1), animate=False, immediate=True)
 
     def action_move(self, step: int) -> None:
         self.cursor += step

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
+from functools import partial
 
 from textual import on
 from textual.app import ComposeResult
@@ -173,11 +174,11 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         for entries in self._find or ():
             if job.is_cancelled:
                 return
-            self.call_later(self._show_entries, entries)
+            self.call_later(self._change_listing, partial(self.listing.set_entries, entries))
         self.call_later(self._finish_finding)
 
-    def _show_entries(self, entries: list[SessionEntry]) -> None:
-        self.listing.set_entries(entries)
+    def _change_listing(self, change: Callable[[], None]) -> None:
+        change()
         self.rows.measure_names()
         self.rows.refresh_listing()
 
@@ -194,7 +195,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
             for entry in databases
             if not entry.info.id and entry.group in LOCAL_GROUPS
         }:
-            self.call_later(self._replace_databases, sessions)
+            self.call_later(self._change_listing, partial(self.listing.replace_files, sessions))
         for item in self.listing.items:
             item.get_search_text()
             job.checkpoint()
@@ -254,11 +255,6 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
             self.rows.refresh_listing()
         else:
             self.rows.refresh_sessions(titles)
-
-    def _replace_databases(self, sessions_by_database: Mapping[SessionKey, list[SessionEntry]]) -> None:
-        self.listing.replace_files(sessions_by_database)
-        self.rows.measure_names()
-        self.rows.refresh_listing()
 
     def _show_overviews(self, overviews: Mapping[SessionKey, SessionOverview]) -> None:
         self._read_keys |= overviews.keys()

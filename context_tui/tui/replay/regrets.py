@@ -234,9 +234,6 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         for detail in self.query(Detail):
             detail.toggle_raw()
 
-    def action_change_value(self, step: int) -> None:
-        self.action_side(step)
-
     @on(Detail.Closed)
     def _dismiss_from_pane(self) -> None:
         self.dismiss(None)

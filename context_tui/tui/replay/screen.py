@@ -479,9 +479,6 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
     def action_back(self) -> None:
         self._dismiss_to_inspector(None)
 
-    def action_leave(self) -> None:
-        self.dismiss(None)
-
     def _dismiss_to_inspector(self, point: int | None) -> None:
         comparison = self.comparison
         policy, params = comparison.selected_lane.policy, comparison.policy_params

@@ -31,7 +31,6 @@ from context_tui.tui.replay.formatting import BASELINE_NAMES
 from context_tui.tui.replay.regrets import RegretsScreen
 from context_tui.tui.saving import save_and_report
 from context_tui.tui.widgets.bindings import read_bindings
-from context_tui.tui.widgets.reading_pane import ReadingPane
 from context_tui.tui.widgets.text_screen import TextScreen
 
 SOURCES_NOTE = "As of November 2026, from documentation, source code and user reports. Showing it changes nothing."
@@ -156,6 +155,3 @@ class FiringsScreen(TextScreen[InspectorCommand | None]):
                 self.dismiss(command)
 
         self.app.push_screen(RegretsScreen(self._controller, self._comparison, all_firings=True), leave)
-
-    def action_jump(self, step: int) -> None:
-        self.query_one(ReadingPane).jump_to_heading(step)

@@ -31,11 +31,6 @@ WIDE_CELLS = 100
 SAVING_UNIT_NAMES = {"tokens": "in tokens", "money": "in money"}
 
 
-def format_amount_saved(board: SweepBoard, amount: float, *, brief: bool = False) -> str:
-    """Format an amount in the board's saving unit, tokens or money, with a minus sign if it is negative."""
-    return format_cost(amount, board.sweep.point_unit, brief=brief)
-
-
 def format_board_saving(board: SweepBoard, saved: float, *, brief: bool = False) -> str:
     """Format savings in the board's unit, as in ``saves 1,234 tokens`` or ``costs $2.67 more``."""
     return format_saving(saved, board.sweep.point_unit, brief=brief, with_unit=not brief)

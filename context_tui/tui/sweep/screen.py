@@ -28,6 +28,7 @@ from context_tui.policies.agent_settings import format_agent_settings
 from context_tui.policies.base import list_nested_policies
 from context_tui.policies.parameter_space import find_changed_values
 from context_tui.policies.versions import list_version_params
+from context_tui.text.numbers import format_cost
 from context_tui.tui.command_line import format_sweep_command
 from context_tui.tui.comparison import Comparison, InspectorCommand, Lane, format_limits
 from context_tui.tui.controller import CommandRefused, Controller
@@ -133,7 +134,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
                 plot.build_points(board), dominance.frontier, current, *size, has_steps=not board.shows_break_even
             )
             cache = self._scatter_cache = dominance, form, scatter
-        format_saved = partial(formatting.format_amount_saved, board, brief=True)
+        format_saved = partial(format_cost, unit=board.sweep.point_unit, brief=True)
         format_x = partial(table.format_calls if board.shows_break_even else table.format_amount, full=False)
         return plot.draw_plot(cache[2], current, board.cursor, format_saved, format_x, board.sweep.knee)
 
@@ -399,10 +400,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
             self._run_number += 1
             self.draw()
         else:
-            self.action_leave()
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
+            self.dismiss(None)
 
 
 # Building

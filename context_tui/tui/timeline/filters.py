@@ -44,7 +44,6 @@ class RowTraits(NamedTuple):
     tools: tuple[int, ...]
     verdict: str
     tokens: int
-    reads_path: bool
 
     @property
     def in_context(self) -> bool:
@@ -76,7 +75,7 @@ class RowFilter:
             row.tokens >= self.min_tokens
             and (not self.in_context or row.in_context)
             and (not self.category or bool(row.kinds & _KIND_BITS.get(self.category, 0)))
-            and (not self.path or row.reads_path)
+            and (not self.path or bool(row.tools))
             and (not self.tool or tool_number in row.tools)
             and (not self.verdict or row.verdict == self.verdict)
         )
@@ -269,10 +268,6 @@ class _RowProperties:
     @property
     def tools(self) -> tuple[int, ...]:
         return self._kinds_and_tools[1]
-
-    @property
-    def reads_path(self) -> bool:
-        return bool(self.tools)
 
     @property
     def verdict(self) -> str:

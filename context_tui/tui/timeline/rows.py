@@ -161,6 +161,10 @@ class TimelineRows:
             if largest_removed == self.largest:
                 self.largest = max(self.tokens, default=1) or 1
 
+    def get_location(self, row: int) -> Location:
+        """Return the location of a row; that of an event is the message below it."""
+        return Location(self.message[row], self.block[row] if self.block[row] >= TURN_HEAD else WHOLE_MESSAGE)
+
     def find_events(self, message: int) -> list[ContextEvent]:
         """Return the events just before *message*; empty if there are none."""
         start = bisect_left(self.events, message, key=lambda event: event.message)

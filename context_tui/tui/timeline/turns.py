@@ -169,16 +169,19 @@ class TurnSummaries:
         return blocks
 
 
-def _count_effects(plan: Plan, blocks: list[int], total: int, noun: str) -> list[TurnEffect]:
+def count_actions(plan: Plan, blocks: Sequence[int]) -> Counter[str]:
+    """Count the actions by which a plan changes *blocks*, all of which it changes."""
     if isinstance(plan.changes, UniformChanges):
-        actions = Counter({plan.changes.change.action: len(blocks)} if blocks else {})
-    elif len(blocks) > MAX_EXAMINED_CHANGES:
+        return Counter({plan.changes.change.action: len(blocks)} if blocks else {})
+    return Counter(plan.changes[row].action for row in blocks)
+
+
+def _count_effects(plan: Plan, blocks: list[int], total: int, noun: str) -> list[TurnEffect]:
+    if len(blocks) > MAX_EXAMINED_CHANGES and not isinstance(plan.changes, UniformChanges):
         return [TurnEffect(ACTION_PAST_TENSE[plan.changes[blocks[0]].action], "changes", len(blocks), total, noun)]
-    else:
-        actions = Counter(plan.changes[row].action for row in blocks)
     return [
         TurnEffect(ACTION_PAST_TENSE[action], ACTION_VERBS[action], count, total, noun)
-        for action, count in actions.most_common()
+        for action, count in count_actions(plan, blocks).most_common()
     ]
 
 

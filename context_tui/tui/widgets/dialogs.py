@@ -12,14 +12,11 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label
 
-from context_tui.app.config import validate_name
 from context_tui.errors import Error
 from context_tui.policies.scales import parse_number
-from context_tui.session.window import Window
 from context_tui.text.numbers import format_count
 from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.widgets.bindings import read_bindings
-from context_tui.tui.widgets.gauge import format_window_size
 
 
 class InputPrompt(ModalScreen[str | None]):
@@ -137,43 +134,10 @@ def build_unchanged_prompt(plan_changes: bool) -> ChoicePrompt:
     return ChoicePrompt("Nothing is applied", "The plan changes nothing here. Export the session unchanged?", [export])
 
 
-def build_replace_prompt() -> ChoicePrompt:
-    """Build the dialog shown before opening another session discards an unexported one; answers as when quitting."""
-    answers = [Answer("e", "export", "export"), Answer("o", "quit", "open anyway"), Answer("s", "stay", "stay")]
-    return ChoicePrompt("Open another session?", "The compacted session is not exported; it would be lost.", answers)
-
-
-WINDOW_SOURCE_LABELS = {
-    "given": "set by you",
-    "file": "from the file",
-    "model": "by the model",
-    "inferred": "inferred from recorded sizes",
-    "assumed": "assumed",
-}
-
-
-def build_window_prompt(window: Window) -> InputPrompt:
-    """Build the dialog for the context window size; pass the answer to ``parse_window_tokens``."""
-    current = f"Now {format_window_size(window)}, {WINDOW_SOURCE_LABELS[window.source]}"
-    hint = f"{current}; enter a size such as 200k or 1m, or nothing for the size in the file"
-    return InputPrompt("Context window in tokens", hint, str(window.tokens), check=parse_window_tokens)
-
-
 def parse_window_tokens(text: str) -> int | None:
     """Parse a token count such as ``200k``; return None for an empty text and raise ValueError for invalid text."""
     number = parse_number(text, 1, 100_000_000) if text.strip() else None
     return None if number is None else int(number)
-
-
-def build_name_prompt(policy: str, used_names: Sequence[str]) -> InputPrompt:
-    """Build the dialog that asks for a name under which to save a policy's settings, refusing any of *used_names*."""
-    hint = "letters, digits, points and dashes; settings saved under this name are replaced"
-    return InputPrompt(f"Save the settings of {policy} as", hint, check=lambda name: validate_name(name, used_names))
-
-
-def build_message_prompt(last: int) -> InputPrompt:
-    """Build the dialog for a message number from 0 to *last*; pass the answer to ``parse_message_number``."""
-    return InputPrompt("Go to message", f"Enter 0 to {last:,}", check=lambda text: parse_message_number(text, last))
 
 
 def parse_message_number(text: str, last: int) -> int:

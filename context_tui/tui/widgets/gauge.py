@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from context_tui.lab.fullness import ContextPart
-from context_tui.session.window import Window
 from context_tui.text.numbers import format_tokens
 from context_tui.tui.terminal.themes import BAD, BOLD, GOOD, MUTED, PRIMARY, WARN
 from context_tui.tui.widgets.canvas import Canvas, distribute_cells
@@ -41,12 +40,6 @@ CATEGORY_STYLES = {
 FREE_PATTERN = "·"
 ZOOM_SHARE = 0.25
 """Used share of the window below which the bar shows only the used part."""
-
-
-def format_window_size(window: Window) -> str:
-    """Format the window's size in tokens, followed by other possible sizes if the size is not certain."""
-    alternatives = " or ".join(f"{tokens:,}" for tokens in window.alternatives)
-    return f"{window.tokens:,} (or {alternatives})" if alternatives else f"{window.tokens:,}"
 
 
 def draw_gauge(tokens: int, window: int, parts: Sequence[ContextPart], width: int) -> list[Run]:

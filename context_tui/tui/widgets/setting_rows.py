@@ -190,12 +190,6 @@ class SettingRows(Widget, can_focus=True):
         runs = format_setting_row(parameter, self.values[parameter.name], columns, width, is_current, text)
         return set_background(runs) if is_current and self.has_focus_within else runs
 
-    def on_focus(self) -> None:
-        self.refresh()
-
-    def on_blur(self) -> None:
-        self.refresh()
-
     def on_descendant_blur(self) -> None:
         """Accept the typed value when its input loses the focus, or discard it if it is invalid."""
         if self.screen.focused is not self._entry and not self.finish_entry():

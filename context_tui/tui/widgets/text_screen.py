@@ -41,6 +41,9 @@ class TextScreen(ModalScreen[ScreenResultType]):
         yield ReadingPane(self._parts, id="text-pane")
         yield KeyFooter()
 
+    def action_jump(self, step: int) -> None:
+        self.query_one(ReadingPane).jump_to_heading(step)
+
 
 KEYS_WIDTH = 16
 """Cells of the column of keys; longer keys get a line of their own."""

@@ -119,7 +119,6 @@ class TriggerFirings:
 
 
 MeasureKey = tuple[Facts, int, TokenMeasure]
-"""Facts and length of a session, and a token measure."""
 
 
 class MeasuredRows(NamedTuple):

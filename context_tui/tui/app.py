@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from subprocess import Popen
 from threading import Thread, Timer
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from rich.console import COLOR_SYSTEMS
 from textual import events, on, work
@@ -59,23 +59,12 @@ if TYPE_CHECKING:
     from context_tui.tui.sweep.sessions import SessionsScreen
 
 JOIN_TIMEOUT_S = 0.05
-"""Seconds to wait at exit for threads to stop."""
 
 DEFAULT_CONFIG = Config()
 
 NEWEST_INTERVAL_S = 3.0
-"""Seconds between two searches for a newer session to follow."""
 
 EXIT_TIMEOUT_S = 2.0
-"""Seconds for an orderly exit after a signal."""
-
-
-@runtime_checkable
-class CommandProvider(Protocol):
-    """A screen that adds its own entries, for actions without a key, to the command palette."""
-
-    def commands(self) -> Iterable[SystemCommand]:
-        """Return the command palette entries for actions without a key."""
 
 
 class SweepToOpen(NamedTuple):
@@ -255,11 +244,13 @@ class ContextTuiApp(App[None]):
 
     def exit(self, result: None = None, return_code: int = 0, message: Any = None) -> None:
         """Exit, remembering the policy and settings for the next run unless the command line named a policy."""
-        if self._has_imported_inspector and not self.options.policy and self.sweep is None:
+        if not self.options.policy and self.sweep is None:
             self.last_state = next((each.saved_state for each in self._list_inspectors()), self.last_state)
         super().exit(result, return_code, message)
 
     def _list_inspectors(self) -> list[InspectorScreen]:
+        if not self._has_imported_inspector:
+            return []
         from context_tui.tui.inspector.screen import InspectorScreen
 
         return [screen for screen in self.screen_stack if isinstance(screen, InspectorScreen)]
@@ -276,7 +267,7 @@ class ContextTuiApp(App[None]):
 
     def action_picture(self) -> None:
         """Save the screen as a picture in the working directory, named after the session and the screen."""
-        inspector = next(reversed(self._list_inspectors()), None) if self._has_imported_inspector else None
+        inspector = next(reversed(self._list_inspectors()), None)
         path = inspector.controller.recorded_session.info.path if inspector else "sessions"
         title = self.screen.BINDING_GROUP_TITLE or type(self.screen).__name__.removesuffix("Screen")
         save_picture(self.screen, path, title.lower().replace(" ", "-"))
@@ -291,7 +282,7 @@ class ContextTuiApp(App[None]):
 
     def action_report(self) -> None:
         """Write an HTML report on the open session, using the replay screen's policies or else the agent's own."""
-        inspector = next(reversed(self._list_inspectors()), None) if self._has_imported_inspector else None
+        inspector = next(reversed(self._list_inspectors()), None)
         if inspector is None or inspector.controller.is_reading:
             self.notify("A report needs a session that has been read", severity="warning", markup=False)
             return
@@ -504,8 +495,11 @@ class ContextTuiApp(App[None]):
                 f"Key: {keys}",
                 lambda action=binding.action, node=node: self.call_later(self.run_action, action, node),
             )
-        if isinstance(screen, CommandProvider):
-            yield from screen.commands()
+        for inspector in self._list_inspectors():
+            if inspector is screen:
+                from context_tui.tui.inspector.dialogs import list_commands
+
+                yield from list_commands(inspector)
         if "picture" not in bindings:
             about = "Screenshot: Save the screen as a picture (SVG) in the working directory"
             # Later, when the palette has closed.

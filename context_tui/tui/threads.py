@@ -39,10 +39,6 @@ class ThreadJob:
         """Whether the work has been cancelled."""
         return self.stop_event.is_set()
 
-    def cancel(self) -> None:
-        """Stop the work at its next checkpoint."""
-        self.stop_event.set()
-
     def checkpoint(self) -> None:
         """Yield to the screen when a time slice ends, or raise Cancelled if the work was cancelled; call this often."""
         if time.monotonic() >= self._slice_end:
@@ -81,7 +77,7 @@ async def run_in_thread(work: Callable[[ThreadJob], Result], pause: Callable[[],
     try:
         return await asyncio.wrap_future(future)
     finally:
-        job.cancel()
+        job.stop_event.set()
 
 
 def join_threads(seconds: float) -> None:

@@ -35,7 +35,7 @@ def show(panel: ParameterPanel, policy: str, first: int | None = None, **values:
     except PlanError as error:
         trouble = str(error)
     panel.show(policy, params, context, state, made, first=first, plan_error=trouble)
-    points = panel.curve_values(panel.selected)
+    points = panel.curve_values
     if points:
         panel.show_curve(
             panel.selected, points, LISTED_POLICIES[policy].curve(context, params, state, panel.selected, points)
@@ -327,8 +327,9 @@ async def test_curve_values_hold_the_current_one_and_are_at_most_sixty() -> None
     for policy in LISTED_POLICIES:
         app = Tuner(policy)
         async with app.run_test(size=(120, 8)):
-            for control in app.panel.rows.parameters:
-                values = app.panel.curve_values(control.name)
+            for number, control in enumerate(app.panel.rows.parameters):
+                app.panel.rows.choose_row(number)
+                values = app.panel.curve_values
                 assert len(values) <= 60
                 shown = control.get_effective_value(app.panel.rows.values[control.name])
                 if control.kind == "number" and shown is not None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import work
@@ -59,14 +60,11 @@ APPLY_BINDINGS = [
     Binding("shift+tab", "app.focus_previous", "Focus Previous", show=False),
     Binding("ctrl+c,super+c", "screen.copy_text", "Copy selected text", show=False),
 ]
-"""Bindings in the order of the footer."""
 
 
 REFRESH_INTERVAL_S = 0.08
-"""Seconds between repaints of a summary that is being written."""
 
 LISTED_DRAFTS_BY_HEIGHT = {0: 2, 24: 3, 30: 6}
-"""Number of drafts listed, by the lines of the screen."""
 
 
 class Phase(Enum):
@@ -340,27 +338,21 @@ class ApplyScreen(
 
     def action_model(self) -> None:
         hint = "Name of the model on the server; empty for the default"
-        self.app.push_screen(InputPrompt("Model", hint, self._choice.model), self._handle_model_name)
-
-    def _handle_model_name(self, name: str | None) -> None:
-        if name is not None:
-            self._choice.set_model(name)
-            self._reset_summarizer()
+        prompt = InputPrompt("Model", hint, self._choice.model)
+        self.app.push_screen(prompt, partial(self._change_summarizer, self._choice.set_model))
 
     def action_url(self) -> None:
         hint = "For example http://localhost:8080; empty for the default"
-        self.app.push_screen(InputPrompt("Server", hint, self._choice.base_url), self._handle_server_url)
+        prompt = InputPrompt("Server", hint, self._choice.base_url)
+        self.app.push_screen(prompt, partial(self._change_summarizer, self._choice.set_server))
 
-    def _handle_server_url(self, url: str | None) -> None:
-        if url is not None:
-            self._choice.set_server(url)
-            self._reset_summarizer()
-
-    def _reset_summarizer(self) -> None:
-        self._draft_store.requested_server = self._choice.requested_server
-        self._stop_notice = ""
-        self._set_status("")
-        self._show_no_draft()
+    def _change_summarizer(self, change: Callable[[str], None], answer: str | None) -> None:
+        if answer is not None:
+            change(answer)
+            self._draft_store.requested_server = self._choice.requested_server
+            self._stop_notice = ""
+            self._set_status("")
+            self._show_no_draft()
 
     # Writing
 

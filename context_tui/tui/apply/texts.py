@@ -40,7 +40,6 @@ REFUSALS = {
     "WRITING": "A summary is being written; press esc to stop",
     "EDITING": "Press esc to finish editing first",
 }
-"""Reasons why keys are disabled, by the phase of the screen."""
 EXTRACT_REFUSAL = "The extract is made here and needs none; press p for another summarizer"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from textual import events, on
@@ -24,6 +24,7 @@ from context_tui.tokens.measures import build_calibrated_table
 from context_tui.tui.compactions import comparison as texts
 from context_tui.tui.compactions.comparison import CompactionComparison
 from context_tui.tui.compactions.instructions import build_instructions_screen
+from context_tui.tui.comparison import InspectorCommand
 from context_tui.tui.controller import CommandRefused, Controller
 from context_tui.tui.rendering.formatting import MessageReader, format_block
 from context_tui.tui.rendering.layout import TextPart, pair_columns
@@ -39,12 +40,11 @@ from context_tui.tui.widgets.styled_text import LinesPane, Run
 from context_tui.tui.widgets.text_screen import HELP_NOTES
 from context_tui.tui.widgets.waiting_screen import WaitingScreen, when_ready
 
-Command = Callable[[], str]
 MAX_SHOWN_CHARS = 20_000
 """Maximum number of characters of a block that are shown; the inspector shows all."""
 
 
-class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
+class CompactionsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
     """A screen that shows a recording's compactions one at a time, each with the messages before and after."""
 
     CSS_PATH = "compactions.tcss"

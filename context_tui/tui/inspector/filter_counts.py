@@ -20,7 +20,6 @@ from context_tui.tui.timeline.marks import VERDICT_LABELS, RowMarker
 from context_tui.tui.timeline.rows import WHOLE_MESSAGE, TimelineRows
 
 SLICE_ROWS = 512
-"""Number of rows that are counted between two checks of the clock."""
 
 
 class FilterCounts:

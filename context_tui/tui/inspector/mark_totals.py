@@ -18,7 +18,6 @@ MAX_MARKED_ROWS = 2_000
 """Maximum number of rows for which those kept as recent are counted, row by row."""
 JUMP_KEYS = "< > go there"
 OUTSIDE_LABELS = {"before": "outside", "after": "later"}
-"""Short labels of messages outside the context."""
 VERDICT_BY_VERB = {verb: ACTION_PAST_TENSE[action] for action, verb in ACTION_VERBS.items()}
 
 

@@ -16,7 +16,6 @@ from context_tui.tui.terminal.cells import choose_form
 from context_tui.tui.view import View
 
 NEWS_TIMEOUT_S = 12
-"""Seconds for which news of a followed session are shown."""
 MAX_WRAP_LOSS = 12
 """Cells that a wrapped line is assumed to leave blank at its end."""
 

@@ -58,41 +58,37 @@ class PlanOutcome:
         ]
 
 
-_outcome_cache: WeakKeyDictionary[Plan, PlanOutcome] = WeakKeyDictionary()
-_measured_outcome_cache: WeakKeyDictionary[Plan, tuple[TokenTable, PlanOutcome]] = WeakKeyDictionary()
+_outcomes_by_plan: WeakKeyDictionary[Plan, dict[TokenTable | None, PlanOutcome]] = WeakKeyDictionary()
 
 
 def compute_outcome(plan: Plan, token_table: TokenTable | None = None) -> PlanOutcome:
     """Return a plan's totals, cached; *token_table*, or else the policy's own estimator, measures the next request."""
-    if token_table is None:
-        return _compute_outcome(plan)
-    entry = _measured_outcome_cache.get(plan)
-    if entry is None or entry[0] is not token_table:
-        outcome = replace(_compute_outcome(plan), request=compute_next_request(plan, token_table=token_table))
-        entry = _measured_outcome_cache[plan] = token_table, outcome
-    return entry[1]
-
-
-def _compute_outcome(plan: Plan) -> PlanOutcome:
-    outcome = _outcome_cache.get(plan)
-    if outcome is None:
-        rows, kind = list(plan.changes), plan.context.facts.kind
-        results = [row for row in rows if kind[row] == Kind.TOOL_RESULT]
-        outcome = _outcome_cache[plan] = PlanOutcome(
-            {ACTION_VERBS[action]: number for action, number in count_actions(plan, results).items()},
-            len(index_context(plan.context).results.block),
-            plan.messages_dropped,
-            len(plan.context),
-            compute_next_request(plan),
-            plan.trigger.fires,
-            plan.reason,
-            plan.needs_summary,
-            len(rows) - len(results),
-            sum(1 for insert in plan.inserts if not insert.holds_summary),
-            plan.tokens_before,
-            plan.tokens_after,
+    outcomes = _outcomes_by_plan.setdefault(plan, {})
+    if token_table not in outcomes:
+        request = compute_next_request(plan, token_table=token_table)
+        outcomes[token_table] = (
+            replace(compute_outcome(plan), request=request) if token_table else _count(plan, request)
         )
-    return outcome
+    return outcomes[token_table]
+
+
+def _count(plan: Plan, request: NextRequest) -> PlanOutcome:
+    rows, kind = list(plan.changes), plan.context.facts.kind
+    results = [row for row in rows if kind[row] == Kind.TOOL_RESULT]
+    return PlanOutcome(
+        {ACTION_VERBS[action]: number for action, number in count_actions(plan, results).items()},
+        len(index_context(plan.context).results.block),
+        plan.messages_dropped,
+        len(plan.context),
+        request,
+        plan.trigger.fires,
+        plan.reason,
+        plan.needs_summary,
+        len(rows) - len(results),
+        sum(1 for insert in plan.inserts if not insert.holds_summary),
+        plan.tokens_before,
+        plan.tokens_after,
+    )
 
 
 def format_effect(outcome: PlanOutcome) -> str:

@@ -152,8 +152,8 @@ class InspectorPanes:
     def request_curve(self) -> None:
         """Start computing the curve for the selected setting in a thread, unless a plan is applied."""
         panel, view = self._screen.query_one(ParameterPanel), self._controller.view
-        values = panel.curve_values(panel.selected) if panel.selected and not view.applied else []
-        if values:
+        values = panel.curve_values
+        if values and not view.applied:
             draw = partial(self._draw_curve, view, panel.selected, values)
             self._jobs.compute_curve(view, panel.selected, values, draw)
 

@@ -15,7 +15,6 @@ from textual.widget import Widget
 
 from context_tui.compaction.plan import Plan
 from context_tui.policies.parameter_space import get_value, list_parameters_in_context
-from context_tui.policies.parameters import Parameter
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.versions import format_recorded_params, format_recording_version
@@ -131,7 +130,6 @@ class ParameterPanel(Widget):
         self._change, self._request_curve = change, request_curve
         self.policy = ""
         self._shown_at: Context | None = None
-        self._values: dict[str, Any] = {}
         self._outcome: PlanOutcome | None = None
         self._difference: list[Paragraph] = []
         self.rows = SettingRows(lambda name, value: self._change(self.policy, name, value))
@@ -172,7 +170,7 @@ class ParameterPanel(Widget):
         values = {parameter.name: get_value(definition, params, parameter.name) for parameter in parameters}
         outcome = compute_outcome(plan, token_table) if plan else None
         self._update_difference(policy, context, values, outcome)
-        self.policy, self._shown_at, self._values, self._outcome = policy, context, values, outcome
+        self.policy, self._shown_at, self._outcome = policy, context, outcome
         self.rows.show(parameters, values)
         paragraphs: list[list[Paragraph]] = []
         if outcome:
@@ -201,8 +199,8 @@ class ParameterPanel(Widget):
         if policy != self.policy or context is not self._shown_at:
             self._difference = []
             self.curve.clear()
-        elif values != self._values:
-            changes = [(name, old, values[name]) for name, old in self._values.items() if name in values]
+        elif values != self.rows.values:
+            changes = [(name, old, values[name]) for name, old in self.rows.values.items() if name in values]
             changes = [(name.rpartition(".")[2], old, new) for name, old, new in changes if old != new]
             self._difference = []
             if self._outcome and outcome and changes:
@@ -213,26 +211,25 @@ class ParameterPanel(Widget):
         parameter = self.rows.current_parameter
         return CURVE_HEIGHT if parameter and parameter.kind not in _KINDS_WITHOUT_CURVE and self._outcome else 0
 
-    def curve_values(self, name: str) -> list[Any]:
-        """Return up to ``MAX_CURVE_POINTS`` values across the setting's range, or [] if it has no curve."""
-        parameter = self._find_parameter(name)
+    @property
+    def curve_values(self) -> list[Any]:
+        """Up to ``MAX_CURVE_POINTS`` values across the range of the selected setting, or [] if it has no curve."""
+        parameter = self.rows.current_parameter
         if parameter is None or parameter.kind in _KINDS_WITHOUT_CURVE:
             return []
         if parameter.scale is None:
             return [False, True]
         values = parameter.scale.sample_values(MAX_CURVE_POINTS)
-        current = parameter.get_effective_value(self._values[name])
+        current = parameter.get_effective_value(self.rows.values[parameter.name])
         return sorted({*values[: MAX_CURVE_POINTS - 1], current}) if current is not None else values
-
-    def _find_parameter(self, name: str) -> Parameter | None:
-        return next((parameter for parameter in self.rows.parameters if parameter.name == name), None)
 
     def show_curve(self, name: str, values: Sequence[Any], tokens_after: Sequence[int]) -> None:
         """Draw the curve if *name* is still selected; *tokens_after* are context sizes after each plan."""
-        parameter = self._find_parameter(name)
-        if parameter and self._outcome and name == self.selected:
+        parameter = self.rows.current_parameter
+        if parameter and self._outcome and name == parameter.name:
             requests = self._outcome.compute_request_sizes(tokens_after)
-            self.curve.show(name, values, requests, parameter.get_effective_value(self._values[name]), parameter.unit)
+            current = parameter.get_effective_value(self.rows.values[name])
+            self.curve.show(name, values, requests, current, parameter.unit)
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width < NARROW_WIDTH, "-narrow")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from textual import events, on, work
-from textual.app import ComposeResult, SystemCommand
+from textual.app import ComposeResult
 from textual.binding import BindingsMap
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
@@ -329,10 +329,6 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
     def action_policies(self) -> None:
         commands = [*dialogs.list_policy_commands(self)]
         self.app.search_commands(commands, placeholder="Plan with which policy?")
-
-    def commands(self) -> Iterable[SystemCommand]:
-        """Return entries for the command palette: the commands that have no key."""
-        return dialogs.list_commands(self)
 
     def action_change_value(self, step: int) -> None:
         if self._require_visible_settings():

@@ -88,7 +88,6 @@ class SessionItem:
 
 
 ListingLine = SessionItem | str
-"""Session, or the heading of a group."""
 
 
 class SessionListing:

@@ -39,9 +39,7 @@ from context_tui.tui.widgets.bindings import KeyFooter, read_bindings
 
 LOCAL_GROUPS = (THIS_PROJECT, OTHER_PROJECTS)
 MAX_READ_TITLES = 2_000
-"""Maximum number of files that are opened to read their titles."""
 UPDATE_INTERVAL_S = 0.1
-"""Seconds between two updates of the list while titles or overviews are read."""
 EARLY_S = 1.0
 """Seconds after its opening in which esc does not leave the first picker."""
 OVERVIEW_DELAY_S = 0.05

@@ -23,7 +23,6 @@ class CodeText(NamedTuple):
 
 
 HighlightedCode = tuple[CodeText, list[StyleSpans]]
-"""Lines of code with the style spans of each."""
 
 
 class HighlightCache:

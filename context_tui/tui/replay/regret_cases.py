@@ -27,7 +27,6 @@ TIER_TEXTS = {
     "edit": "its text was edited, and the policy's context had no other copy",
     "reference": "it was referenced, and the policy's context had no other copy",
 }
-"""Description of a later use, by tier."""
 MIN_NEEDLE_LENGTH = 4
 """Minimum number of characters of an argument that is highlighted in a call."""
 

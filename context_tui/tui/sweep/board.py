@@ -170,11 +170,6 @@ class SweepBoard:
         falling = next((each.is_largest_first for each in SORT_ORDERS if each.name == self.order), False)
         return falling != self.is_reversed
 
-    @property
-    def is_column_descending(self) -> bool:
-        """Whether the sorted column descends; savings in money show and sort the cost instead."""
-        return self.is_largest_first != (self.order == "saved" and self.saving_unit == "money")
-
     def _get_listing(self) -> tuple[list[str], dict[str, int]]:
         sweep, key = self.sweep, (self.order, self.is_reversed, self.only_best)
         if self._listing_cache is None or self._listing_cache[0] is not sweep or self._listing_cache[1] != key:

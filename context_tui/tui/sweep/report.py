@@ -15,7 +15,6 @@ from context_tui.tui.widgets.bindings import read_bindings
 from context_tui.tui.widgets.text_screen import TextScreen
 
 UNWRAPPED_CELLS = 1_000
-"""Width in cells for lines that are wrapped later."""
 
 
 def build_report_parts(board: SweepBoard) -> Iterator[TextPart]:

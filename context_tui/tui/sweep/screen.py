@@ -49,7 +49,6 @@ UPDATE_INTERVAL_S, UPDATE_COST_FACTOR = 0.1, 8
 """Minimum seconds between two updates while settings are measured, and minimum multiple of the time of an update."""
 
 AdoptSetting = Callable[[SweepSetting], str]
-"""Function that adopts a setting, and returns a message to show."""
 
 
 class MeasuringRun(NamedTuple):
@@ -100,7 +99,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         with Container(id="sweep-panes"):
             yield ClickableLines(self._draw_table, id="sweep-table")
             yield ClickableLines(self._draw_plot, is_focusable=False, id="sweep-plot")
-        yield LinesPane(self._draw_setting, id="sweep-words")
+        yield LinesPane(lambda width, _: list(formatting.format_setting(board, width)), id="sweep-words")
         yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], id="sweep-limits")
         yield KeyFooter()
         yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="sweep-tiny", markup=False)
@@ -137,9 +136,6 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         format_saved = partial(format_cost, unit=board.sweep.point_unit, brief=True)
         format_x = partial(table.format_calls if board.shows_break_even else table.format_amount, full=False)
         return plot.draw_plot(cache[2], current, board.cursor, format_saved, format_x, board.sweep.knee)
-
-    def _draw_setting(self, width: int, height: int) -> list[list[Run]]:
-        return list(formatting.format_setting(self.board, width))[:height]
 
     def on_mount(self) -> None:
         self.draw()

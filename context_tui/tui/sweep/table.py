@@ -183,11 +183,12 @@ def format_head(board: SweepBoard, layout: TableLayout, width: int) -> list[Run]
         runs.append((" " * (layout.name_cells - sum(cells for _, cells in layout.value_columns)), ""))
     else:
         runs.append(("setting".ljust(layout.name_cells), MUTED))
-    by_money = board.saving_unit == "money" and board.order == "saved" and board.sweep.has_prices
-    order = "cost" if by_money else board.order or "-"  # savings in money are shown as a cost
+    by_money = board.saving_unit == "money" and board.order == "saved"
+    # Savings in money are shown as a cost, which is smallest first where they are largest first.
+    order = "cost" if by_money and board.sweep.has_prices else board.order or "-"
     for column, cells in layout.number_columns:
         is_sorted = column.order == order
-        arrow = ("▼" if board.is_column_descending else "▲") if is_sorted else ""
+        arrow = ("▼" if board.is_largest_first != by_money else "▲") if is_sorted else ""
         runs.append((f"{arrow}{column.head}".rjust(cells)[-cells:], f"{BOLD} {PRIMARY}" if is_sorted else MUTED))
     if layout.dominator_cells:
         runs.append(("  dominated by", MUTED))

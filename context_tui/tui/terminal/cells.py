@@ -37,7 +37,6 @@ def to_ascii(text: str) -> str:
 
 
 ASCII_KEY_NAMES = str.maketrans({"⏎": "enter", "⌫": "backspace"})
-"""Names of the keys that are otherwise shown as signs."""
 
 ELLIPSIS = "…"
 

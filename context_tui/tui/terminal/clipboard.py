@@ -12,7 +12,6 @@ from subprocess import DEVNULL, Popen
 from tempfile import TemporaryFile
 
 COPY_TIMEOUT_S = 1.0
-"""Seconds after which a program that is still copying is killed."""
 
 _WAYLAND_COMMANDS = [["wl-copy"]]
 _X11_COMMANDS = [["xclip", "-selection", "clipboard"], ["xsel", "--clipboard", "--input"]]

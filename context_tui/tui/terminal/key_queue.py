@@ -28,7 +28,6 @@ KEY_TIMEOUT_S = 1.0
 The wait may be in vain, for example if the widget that received the key was removed.
 """
 POLL_INTERVAL_S = 0.005
-"""Seconds between two checks of a screen that is being opened."""
 BARRIER_ROUNDS = 3
 """Rounds of a barrier: after the key, after the messages that it posted, and after the calls that these deferred."""
 

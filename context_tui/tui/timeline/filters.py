@@ -29,7 +29,6 @@ KIND_LABELS = {
 }
 """Labels of kinds that differ from their names."""
 SIZE_STEPS = (500, 1_000, 5_000, 20_000)
-"""Choices of a minimum number of tokens."""
 _KIND_BITS = {kind: 1 << number for number, kind in enumerate(ROW_KINDS)}
 
 

@@ -108,12 +108,13 @@ class RowMarker:
         if self.plan is None:
             return self._find_applied_mark(message, block) if self.applied_marks else NO_MARK
         verdict = self.plan.find_verdict_at(position, block if block >= 0 else None)
-        outcome = verdict.outcome
-        if outcome == "kept" and block < 0:
-            for changed_block in self.find_changed_blocks(message):
-                block_verdict = self.plan.find_verdict_at(position, changed_block)
-                label = BLOCK_LABELS[Kind(self.context.facts.kind[changed_block])]
-                reason = f"its {label}, {self._format_replacement(changed_block) or block_verdict.explanation}"
+        outcome, kind = verdict.outcome, self.context.facts.kind
+        if outcome == "kept" and block < 0 and self.plan.changes:
+            rows = (row for row in self.context.facts.blocks_of(message) if kind[row] != Kind.TOOL_RESULT)
+            if (changed := next((row for row in rows if row in self.plan.changes), None)) is not None:
+                block_verdict = self.plan.find_verdict_at(position, changed)
+                label = BLOCK_LABELS[Kind(kind[changed])]
+                reason = f"its {label}, {self._format_replacement(changed) or block_verdict.explanation}"
                 return RowMark(VERDICT_GLYPHS.get(block_verdict.outcome, "?"), block_verdict.outcome, reason)
         if outcome == "kept":
             if block in self.context.replacements:
@@ -140,10 +141,3 @@ class RowMarker:
                 label = "" if block >= 0 else f"its {BLOCK_LABELS[Kind(facts.kind[row])]}, "
                 return RowMark(VERDICT_GLYPHS.get(verdict, "?"), verdict, f"{label}{verdict} when the plan was applied")
         return NO_MARK
-
-    def find_changed_blocks(self, message: int) -> list[int]:
-        """Return the blocks in a message that the plan changes, except tool results; empty if none."""
-        if self.plan is None or not self.plan.changes:
-            return []
-        facts, changes = self.context.facts, self.plan.changes
-        return [row for row in facts.blocks_of(message) if facts.kind[row] != Kind.TOOL_RESULT and row in changes]

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate, chain, islice
 from typing import NamedTuple
 
@@ -88,11 +88,11 @@ class TurnSummary:
 
 
 class TurnSummaries:
-    """Summaries for all turns, computed on demand; without a marker, they hold only sizes."""
+    """Summaries of turns, by index in ``TimelineRows.heads``, computed on demand; without a marker, only sizes."""
 
     def __init__(self, rows: TimelineRows, marker: RowMarker | None) -> None:
         self._rows, self._marker = rows, marker
-        self._summaries: dict[int, TurnSummary] = {}
+        self.get_summary = cache(self._build_summary)
 
     @cached_property
     def _request_tokens(self) -> int:
@@ -102,13 +102,6 @@ class TurnSummaries:
         context, token_table = self._marker.context, self._rows.token_table
         estimate = token_table.prefix_sums_in(context)[-1] if token_table else index_context(context).total
         return max(measure_context(context, token_table).tokens, estimate)
-
-    def get_summary(self, turn: int) -> TurnSummary:
-        """Return the summary for the turn at index *turn* in ``TimelineRows.heads``."""
-        summary = self._summaries.get(turn)
-        if summary is None:
-            summary = self._summaries[turn] = self._build_summary(turn)
-        return summary
 
     def _build_summary(self, turn: int) -> TurnSummary:
         rows, messages, span = self._rows, self._rows.get_turn_messages(turn), self._rows.get_turn_rows(turn)

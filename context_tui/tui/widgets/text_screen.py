@@ -48,7 +48,6 @@ class TextScreen(ModalScreen[ScreenResultType]):
 KEYS_WIDTH = 16
 """Cells of the column of keys; longer keys get a line of their own."""
 HELP_NOTES: dict[str, list[str]] = read_toml("context_tui.tui", "help_notes.toml")
-"""Paragraphs of the help by screen."""
 
 
 class HelpScreen(TextScreen[None]):

@@ -13,15 +13,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from context_tui.text.sanitize import sanitize_line
-from context_tui.tui.inspector.timeline_strips import (
-    BAR_GLYPH,
-    FOLDED_GLYPH,
-    HEAVY_RULE_GLYPH,
-    OPEN_GLYPH,
-    RULE_GLYPH,
-    TimelineColumns,
-    paint_column_heads,
-)
+from context_tui.tui.inspector import timeline_strips
 from context_tui.tui.rendering.formatting import format_token_column
 from context_tui.tui.terminal.cells import HORIZONTAL_BLOCKS, choose_form
 from context_tui.tui.terminal.themes import MUTED
@@ -31,9 +23,9 @@ DEFAULT_UNIT = format_token_column(None)
 MAP_NAMES = ("map: all rows, a bar for their tokens, shaded where you are", "map: all rows", "map")
 SIGN_LABELS = {
     "map": (HORIZONTAL_BLOCKS[4], *MAP_NAMES),
-    "open": (OPEN_GLYPH, "turn, z folds it", "z folds"),
-    "folded": (FOLDED_GLYPH, "folded turn, z opens it", "z opens"),
-    "bar": (BAR_GLYPH, DEFAULT_UNIT),
+    "open": (timeline_strips.OPEN_GLYPH, "turn, z folds it", "z folds"),
+    "folded": (timeline_strips.FOLDED_GLYPH, "folded turn, z opens it", "z opens"),
+    "bar": (timeline_strips.BAR_GLYPH, DEFAULT_UNIT),
 }
 """Signs in the legend other than marks, by style: the sign and its names, longest first."""
 MAP_HEADING = " map"
@@ -74,9 +66,9 @@ class ColumnHeads(Widget):
         styles = {name.partition("--")[2]: self.get_component_rich_style(name) for name in self.COMPONENT_CLASSES}
         focused = isinstance(self.parent, Widget) and self.parent.has_focus_within
         counts = format_listed_variants(*self.listed_counts, focused) if self.listed_counts else ("",)
-        columns = TimelineColumns.fit(self.size.width - len(MAP_HEADING) + 1, self._messages)
-        rule_glyph = HEAVY_RULE_GLYPH if focused else RULE_GLYPH
-        heads = paint_column_heads(columns, self.title, styles, rule_glyph, counts, self.unit)
+        columns = timeline_strips.TimelineColumns.fit(self.size.width - len(MAP_HEADING) + 1, self._messages)
+        rule_glyph = timeline_strips.HEAVY_RULE_GLYPH if focused else timeline_strips.RULE_GLYPH
+        heads = timeline_strips.paint_column_heads(columns, self.title, styles, rule_glyph, counts, self.unit)
         return Strip([*heads.crop(0, columns.width - 1), Segment(MAP_HEADING, styles["label"])])
 
     def on_click(self) -> None:

@@ -31,16 +31,7 @@ from context_tui.tokens.estimators import count_block_tokens, count_message_toke
 from context_tui.tui.comparison import Comparison, Lane, LaneResult
 from context_tui.tui.rendering.formatting import format_line
 from context_tui.tui.rendering.layout import wrap_text
-from context_tui.tui.replay.sawtooth import (
-    BLOCK_STYLE,
-    BREAK_SIGN,
-    CLEARING_SIGN,
-    COMPACTION_SIGN,
-    FIRING_SIGN,
-    OVERFLOW_SIGN,
-    SHADE,
-    TRACE,
-)
+from context_tui.tui.replay import sawtooth
 from context_tui.tui.terminal.cells import choose_form, shorten, shorten_at_word
 from context_tui.tui.terminal.themes import BAD, BOLD, GOOD, MUTED, PRIMARY, WARN
 from context_tui.tui.timeline.context_events import format_event_labels, is_compaction
@@ -104,16 +95,20 @@ def format_legend(signs: Collection[str], width: int) -> list[Run]:
     """Format a line in *width* cells that explains those of the chart's *signs* that are drawn."""
     labels = {
         "█": ("under the policy", "policy"),
-        SHADE: ("without it", "without"),
-        TRACE: ("as recorded", "recorded"),
-        FIRING_SIGN: ("it fires", "fires"),
-        COMPACTION_SIGN: ("recorded compaction", "compacted"),
-        CLEARING_SIGN: ("recorded clearing or drop", "cleared"),
-        OVERFLOW_SIGN: ("over the window", "over"),
-        BREAK_SIGN: ("cache paid again", "cache"),
+        sawtooth.SHADE: ("without it", "without"),
+        sawtooth.TRACE: ("as recorded", "recorded"),
+        sawtooth.FIRING_SIGN: ("it fires", "fires"),
+        sawtooth.COMPACTION_SIGN: ("recorded compaction", "compacted"),
+        sawtooth.CLEARING_SIGN: ("recorded clearing or drop", "cleared"),
+        sawtooth.OVERFLOW_SIGN: ("over the window", "over"),
+        sawtooth.BREAK_SIGN: ("cache paid again", "cache"),
     }
-    visible_signs = [sign for sign in labels if sign in ("█", SHADE) or sign in signs]
-    styles = {"█": BLOCK_STYLE, FIRING_SIGN: f"{BOLD} {WARN}", OVERFLOW_SIGN: f"{BOLD} {BAD}"}
+    visible_signs = [sign for sign in labels if sign in ("█", sawtooth.SHADE) or sign in signs]
+    styles = {
+        "█": sawtooth.BLOCK_STYLE,
+        sawtooth.FIRING_SIGN: f"{BOLD} {WARN}",
+        sawtooth.OVERFLOW_SIGN: f"{BOLD} {BAD}",
+    }
     forms = [[(sign, labels[sign][form]) for sign in visible_signs] for form in (0, 1)]
     entries = next((form for form in forms if sum(len(name) + 4 for _, name in form) + 6 <= width), forms[-1])
     runs: list[Run] = [("tokens ", MUTED)]
@@ -205,12 +200,13 @@ def format_event_lines(comparison: Comparison, width: int) -> Iterator[list[Run]
     """Yield a line for each recorded event at the call under the cursor, such as a compaction or a cache break."""
     if (found := comparison.cache_breaks.get(comparison.call)) and comparison.recording_index:
         unit = comparison.recording_index.cache_history.rate_table.unit
-        yield [(f"{BREAK_SIGN} ", BOLD), (shorten_at_word(f"cache: {format_break(found, unit)}", width - 2), MUTED)]
+        text = shorten_at_word(f"cache: {format_break(found, unit)}", width - 2)
+        yield [(f"{sawtooth.BREAK_SIGN} ", BOLD), (text, MUTED)]
         evidence = format_safe_line(f"{found.source}: {found.evidence}")
         yield [("  why ", MUTED), (shorten_at_word(evidence, width - 6), "")]
     facts, is_undone = comparison.session.facts, comparison.recorded_mode == "ignore"
     for event in comparison.context_events.get(comparison.call, ()):
-        sign = COMPACTION_SIGN if event.begins_context else CLEARING_SIGN
+        sign = sawtooth.COMPACTION_SIGN if event.begins_context else sawtooth.CLEARING_SIGN
         text = choose_form(format_event_labels(facts, event), width - 12)
         yield [(f"{sign} ", BOLD), (shorten(f"{text}{' (undone)' if is_undone else ''}", width - 2), MUTED)]
         if isinstance(event.fact, Compaction):
@@ -227,7 +223,7 @@ def format_firing_lines(comparison: Comparison, firing: Firing, width: int, prev
     count = len(replay.firings) if replay else 0
     number = replay.firings.index(firing) + 1 if replay else 0
     parts: list[tuple[int, Run]] = [
-        (9, (f"{FIRING_SIGN} firing {number} of {count} before #{firing.message:,}", f"{BOLD} {WARN}")),
+        (9, (f"{sawtooth.FIRING_SIGN} firing {number} of {count} before #{firing.message:,}", f"{BOLD} {WARN}")),
         (8, (f"{firing.before:,} → {firing.after:,}", BOLD)),
         (7, (format_firing(firing), "")),
     ]

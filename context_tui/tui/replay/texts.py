@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from context_tui.errors import PlanError
-from context_tui.lab.price.report import (
-    build_advice,
-    format_cache_reuse,
-    format_firing_price,
-    format_price,
-    format_savings,
-)
+from context_tui.lab.price import report
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT, format_firing, format_policy_label
 from context_tui.lab.study import Study
 from context_tui.policies.agent_settings import (
@@ -119,18 +113,19 @@ def _format_lane(lane: Lane) -> Iterator[str]:
         step = f"{firing.policy}: " if firing.policy != lane.policy else ""
         yield f"  before #{firing.message:,}: {sizes}, {format_firing(firing)}; {step}{firing.reason}"
         if price is not None:
-            yield f"    {format_firing_price(price.firings[number], price)}"
+            yield f"    {report.format_firing_price(price.firings[number], price)}"
     if result.study is not None:
         yield from _format_study(result.study)
 
 
 def _format_study(study: Study) -> Iterator[str]:
     price, regret = study.price, study.regret
-    yield f"cost: {format_price(price.cost, price)}, without the policy {format_price(price.baseline_cost, price)}"
+    cost, baseline_cost = (report.format_price(each, price) for each in (price.cost, price.baseline_cost))
+    yield f"cost: {cost}, without the policy {baseline_cost}"
     if price.firings:
-        yield f"  {format_savings(price)}"
-        yield f"  {format_cache_reuse(price.reuse)}"
-    yield from (f"  {each.text}" for each in build_advice(price))
+        yield f"  {report.format_savings(price)}"
+        yield f"  {report.format_cache_reuse(price.reuse)}"
+    yield from (f"  {each.text}" for each in report.build_advice(price))
     yield (
         f"needed later: {regret.used_later:,} of {format_count(regret.dropped, 'dropped block')}, "
         f"{regret.tokens_used_later:,} of {regret.tokens_dropped:,} tokens (bytes/4)"

@@ -12,16 +12,8 @@ from context_tui.policies.parameter_space import find_changed_values
 from context_tui.policies.registry import POLICIES
 from context_tui.text.numbers import format_cost, format_count, format_saving
 from context_tui.text.sanitize import make_visible
+from context_tui.tui.sweep import table
 from context_tui.tui.sweep.board import GRID_ORDER, SweepBoard, format_value
-from context_tui.tui.sweep.table import (
-    BEATEN_SIGN,
-    BEST_SIGN,
-    CURRENT_SIGN,
-    CURSOR_SIGN,
-    KNEE_SIGN,
-    format_calls,
-    format_setting_values,
-)
 from context_tui.tui.terminal.cells import choose_form, shorten, shorten_at_word
 from context_tui.tui.terminal.themes import BAD, BOLD, GOOD, MUTED, PRIMARY, WARN
 from context_tui.tui.widgets.styled_text import Run, clip_runs, count_cells, format_safe_line, justify_runs
@@ -79,7 +71,7 @@ def format_status(board: SweepBoard, grid_error: str, is_measuring: bool, width:
     best, current = dominance.best, dominance.points.get(board.sweep.current)
     if best and current and best != board.sweep.current and dominance.points[best].saved > current.saved:
         gain, name = dominance.points[best].saved - current.saved, format_safe_line(board.format_label(best))
-        values, saving = format_setting_values(board, best), format_board_saving(board, gain)
+        values, saving = table.format_setting_values(board, best), format_board_saving(board, gain)
         short_saving = format_board_saving(board, gain, brief=True)
         forms = [
             f"{name} {saving} more than the current one, with no more {regret_name}",
@@ -97,12 +89,12 @@ def format_legend(board: SweepBoard, width: int) -> list[Run]:
     """Format the meaning of the signs in the plot, in *width* cells."""
     saving = "cost saved" if board.saving_unit == "money" else "tokens saved"
     regret = "extra calls per 1,000" if board.shows_break_even else board.sweep.regret_name
-    best_sign = f"{BEST_SIGN}{KNEE_SIGN}" if board.sweep.knee else BEST_SIGN
+    best_sign = f"{table.BEST_SIGN}{table.KNEE_SIGN}" if board.sweep.knee else table.BEST_SIGN
     signs = [
         (best_sign, f"{BOLD} {GOOD}"),
-        (CURRENT_SIGN, f"{BOLD} {WARN}"),
-        (BEATEN_SIGN, MUTED),
-        (CURSOR_SIGN, f"{BOLD} {PRIMARY}"),
+        (table.CURRENT_SIGN, f"{BOLD} {WARN}"),
+        (table.BEATEN_SIGN, MUTED),
+        (table.CURSOR_SIGN, f"{BOLD} {PRIMARY}"),
     ]
     axes = f"{saving} ↑  {regret} →  "
     front = ", its knee" if board.sweep.knee else ""
@@ -146,13 +138,13 @@ def format_setting(board: SweepBoard, width: int) -> Iterator[list[Run]]:
 
 def _format_title(board: SweepBoard, name: str, totals: Totals | None, width: int) -> list[Run]:
     current, best = name == board.sweep.current, name in board.sweep.best
-    signs = f"{CURRENT_SIGN if current else ''}{BEST_SIGN if best else ''} ".lstrip()
+    signs = f"{table.CURRENT_SIGN if current else ''}{table.BEST_SIGN if best else ''} ".lstrip()
     ranks, style = _format_rank(board, name, totals)
     if totals and totals.extra_cost < 0 < totals.break_even_calls:
-        ranks.append(f"pays up to {format_calls(totals.break_even_calls)} extra calls per 1,000 removed tokens")
+        ranks.append(f"pays up to {table.format_calls(totals.break_even_calls)} extra calls per 1,000 removed tokens")
     room = width - len(ranks[0]) - 2
     label = signs + format_safe_line(board.format_label(name))
-    label = label if len(label) <= room else signs + format_setting_values(board, name)
+    label = label if len(label) <= room else signs + table.format_setting_values(board, name)
     parts: list[tuple[int, Run]] = [(9, (shorten(label, max(room, 12)), BOLD))]
     parts += [(8 - index, (text, style)) for index, text in enumerate(ranks)]
     return justify_runs(parts, [], width)
@@ -170,7 +162,7 @@ def _format_rank(board: SweepBoard, name: str, totals: Totals | None) -> tuple[l
         saving = f"{format_board_saving(board, saved)} more" if saved else ""
         fewer = f"{regret:,.0f} fewer {board.sweep.regret_name}" if regret else ""
         gains = f"{saving}, with {fewer}" if saving and fewer else saving or f"has {fewer}"
-        label = shorten(format_setting_values(board, dominator), 70)
+        label = shorten(table.format_setting_values(board, dominator), 70)
         return [f"dominated by {label}", f"which {gains}"], WARN
     if name in board.sweep.best:
         knee = ["at its knee: more savings cost more regret from here on"] if name == board.sweep.knee else []

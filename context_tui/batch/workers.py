@@ -180,10 +180,7 @@ def analyze_sessions(
 ) -> tuple[list[Analysis[T]], list[UnreadSession]]:
     """Read all sessions in files, at ``PATH#ID`` and in folders, and return what *analyze* returns for each.
 
-    A session for which it fails is among those that could not be read.
-
-    Raises:
-        UnreadableSession: there is no session that can be read.
+    A session for which it fails is among those that could not be read. Raises UnreadableSession if none can be read.
     """
     sources, unread, _ = find_sources(specs)
     results, failures = analyze_sources(sources, analyze)

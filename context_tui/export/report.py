@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import NamedTuple
 
-from context_tui.lab.fullness import PART_NAMES, Fullness, compute_fullness
+from context_tui.lab.fullness import PART_NAMES, compute_fullness
 from context_tui.lab.price.report import VERDICT_TEXTS, format_break_even, format_savings
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT, format_firing, format_never_fired, format_replay_label
 from context_tui.lab.study import Lab, Study
@@ -140,7 +140,8 @@ def _build_overview(session: Session, lab: Lab, with_text: bool) -> Section:
 
 
 def _build_fullness_section(session: Session) -> Section:
-    fullness = measure_fullness(session)
+    context, table = session.context_at(), build_calibrated_table(session.facts)
+    fullness = compute_fullness(session, context, measure_breakdown(context, table), table)
     parts = [(PART_NAMES[part.category], part.tokens) for part in fullness.list_parts()]
     rows = [(name, tokens, format_percent(tokens / max(fullness.tokens, 1))) for name, tokens in parts]
     tools = next((part.tools for part in fullness.parts if part.tools), ())
@@ -148,12 +149,6 @@ def _build_fullness_section(session: Session) -> Section:
     if tools:
         tables.append(_build_table(("tool", "tokens of its results"), [tool for tool in tools if tool[1]]))
     return Section("What fills the context", fullness.sentences, [Bar(parts, fullness.window.tokens)], tables)
-
-
-def measure_fullness(session: Session) -> Fullness:
-    """Return why the context at a session's end is full, measured in calibrated tokens."""
-    context, table = session.context_at(), build_calibrated_table(session.facts)
-    return compute_fullness(session, context, measure_breakdown(context, table), table)
 
 
 def _build_size_section(lab: Lab, studies: Sequence[Study]) -> Section:

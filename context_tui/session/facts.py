@@ -366,12 +366,6 @@ class Facts:
         model = self._model_ids.get(self.model or "", -1)
         if model < 0 and self.model:
             model = self._intern(self.model, self.models, self._model_ids)
-        if not self.requests or self.request_message[-1] <= message:
-            self.request_message.append(message)
-            self.request_time.append(time)
-            self.request_model.append(model)
-            self.requests.append(usage)
-            return len(self.requests) - 1
         row = bisect_right(self.request_message, message)
         self.request_message.insert(row, message)
         self.request_time.insert(row, time)

@@ -139,12 +139,12 @@ def read_head(path: Path, size: int = HEAD_BYTES) -> bytes:
         return b""
 
 
-def read_tail(path: Path, size: int = HEAD_BYTES) -> bytes:
-    """Return the last *size* bytes of a file without those of its head, or none if it is unreadable."""
+def read_tail(path: Path) -> bytes:
+    """Return the last ``HEAD_BYTES`` bytes of a file without those of its head, or none if it is unreadable."""
     try:
         with open_regular(path) as file:
-            file.seek(max(os.fstat(file.fileno()).st_size - size, size))
-            return file.read(size)
+            file.seek(max(os.fstat(file.fileno()).st_size - HEAD_BYTES, HEAD_BYTES))
+            return file.read(HEAD_BYTES)
     except (OSError, UnreadableSession):
         return b""
 

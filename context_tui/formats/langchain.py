@@ -254,10 +254,6 @@ def _parse_run_messages(run: dict[str, Element]) -> list[Element] | None:
     return [*messages, *(each for each in reply_messages if each is not None)]
 
 
-def _is_single_message(element: Element) -> bool:
-    return "messages" not in (decode_members(element) or {"messages": 0})
-
-
 class LangChainFormat(DocumentFormat):
     """The format of dumped LangChain messages."""
 
@@ -287,6 +283,6 @@ class LangChainFormat(DocumentFormat):
                 return find_runs(elements, MESSAGE_LISTS)
             values = elements  # several states, newest first
         states = [_unwrap_state(each) for each in values]
-        if len(states) == 1 and _is_single_message(states[0]):
-            states = [states]
+        if len(states) == 1 and "messages" not in (decode_members(states[0]) or {"messages": 0}):
+            states = [states]  # a single message
         return find_runs(states, MESSAGE_LISTS)

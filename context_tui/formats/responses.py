@@ -33,7 +33,6 @@ from context_tui.session.losses import Losses
 from context_tui.session.memory import Origin
 from context_tui.session.session import Session
 from context_tui.session.values import Role
-from context_tui.text.sanitize import truncate_name
 
 CONTINUATION_NOTE = "it goes on with an earlier response (previous_response_id), whose items are not in this file"
 ITEM_LISTS = MessageLists(("input", "output"), ("type", "role"), excluded_keys=("object",), accepts_text=True)
@@ -62,15 +61,11 @@ class ResponsesShape:
         return CONTINUATION_NOTE if run.get("previous_response_id") else ""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        facts, response = builder.facts, find_response(run) or {}
-        model = run.get("model") or response.get("model")
-        facts.model = truncate_name(model) if isinstance(model, str) else None
-        facts.input_includes_cache = True
-        builder.set_window(run.get("context_window"))
+        model = run.get("model") or (find_response(run) or {}).get("model")
+        builder.set_request(model, run.get("context_window"), run.get("tools"))
+        builder.facts.input_includes_cache = True
         self._has_instructions = run.get("instructions") is not None
         builder.append_system(extract_text(parse_blocks(run.get("instructions"))))
-        if tools := run.get("tools"):
-            builder.set_tools(tools)
 
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
         """Return the tool schemas in Anthropic's form. Those of hosted tools stay unchanged."""

@@ -195,13 +195,9 @@ class ContextIndex:
 
     def _find_positions(self, key: object, matches: Callable[[int], bool]) -> list[int]:
         """Return the positions that match, testing only those added since the last call."""
-        positions, start = self._positions_cache.get(key, (None, 0))
-        if positions is None or start < len(self.tokens):
-            new_positions = [at for at in range(start, len(self.tokens)) if matches(at)]
-            if positions is None:
-                positions = new_positions
-            else:
-                positions.extend(new_positions)
+        positions, start = self._positions_cache.get(key, ([], 0))
+        if start < len(self.tokens):
+            positions += [at for at in range(start, len(self.tokens)) if matches(at)]
             self._positions_cache[key] = positions, len(self.tokens)
         return positions
 

@@ -21,7 +21,6 @@ from context_tui.formats.kit.values import (
 )
 from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.session.values import Role
-from context_tui.text.sanitize import truncate_name
 
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
 OWN_BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document", "server_tool_use"}
@@ -37,13 +36,9 @@ class AnthropicShape:
     """Parser for the messages in a request. Their blocks stay unchanged."""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        facts, reply = builder.facts, find_reply(run) or {}
-        model = run.get("model") or reply.get("model")
-        facts.model = truncate_name(model) if isinstance(model, str) else None
-        builder.set_window(run.get("context_window"))
+        model = run.get("model") or (find_reply(run) or {}).get("model")
+        builder.set_request(model, run.get("context_window"), run.get("tools"))
         builder.set_system([*map(build_part, parse_blocks(run.get("system")))])
-        if tools := run.get("tools"):
-            builder.set_tools(tools)
 
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
         return parse_tool_schemas(run.get("tools"))

@@ -647,12 +647,15 @@ class MessageBuilder:
         row = self.facts.add_record(place, length, RecordKind.PROBLEM)
         self.facts.problems.append(Problem(location, reason, row))
 
-    def set_window(self, value: Any) -> None:
-        """Set the context window, in tokens, from a recorded value. An invalid value becomes a problem."""
+    def set_request(self, model: Any, window: Any, tools: Any) -> None:
+        """Set the model, the context window and the tools of a recorded request. An invalid window is a problem."""
+        self.facts.model = truncate_name(model) if isinstance(model, str) else None
         try:
-            self.facts.window = parse_tokens(value, "context_window") or None
+            self.facts.window = parse_tokens(window, "context_window") or None
         except ValueError as error:
             self.facts.problems.append(Problem("request", str(error)))
+        if tools:
+            self.set_tools(tools)
 
     def append_system(self, text: str) -> None:
         """Append a paragraph to the session's system prompt."""

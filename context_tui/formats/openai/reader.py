@@ -24,7 +24,6 @@ from context_tui.formats.kit.values import (
 )
 from context_tui.formats.kit.writing import convert_function_schema, parse_tool_schemas
 from context_tui.session.values import Role
-from context_tui.text.sanitize import truncate_name
 
 ROLES = {
     **{"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM},
@@ -58,13 +57,9 @@ class OpenAIShape:
         self._function_calls = FunctionCalls()
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        facts = builder.facts
         model = run.get("model") or as_object(run.get("response")).get("model")
-        facts.model = truncate_name(model) if isinstance(model, str) else None
-        builder.set_window(run.get("context_window"))
-        facts.input_includes_cache = True
-        if tools := run.get("tools") or run.get("functions"):
-            builder.set_tools(tools)
+        builder.set_request(model, run.get("context_window"), run.get("tools") or run.get("functions"))
+        builder.facts.input_includes_cache = True
 
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
         return parse_schemas(run.get("tools") or run.get("functions"))

@@ -141,8 +141,8 @@ def test_repeated_compaction_shows_the_decay(capsys: pytest.CaptureFixture[str],
     for each in report["summarizers"]:
         kept = [sum(made["kept"].values()) for made in each["rounds"]]
         assert len(kept) == 3 and kept[0] >= kept[1] >= kept[2]
-        (row,) = (line.split() for line in out.splitlines() if line.split()[:2] == ["2", str(report["points"][1])])
-        assert str(kept[1]) in row
+        rows = [line.split() for line in out.splitlines() if line.split()[:2] == ["2", str(report["points"][1])]]
+        assert str(kept[1]) in rows[0] and str(each["rounds"][1]["kept"]["constraint"]) in rows[1]
 
 
 def test_a_model_is_asked_for_the_same_head_as_an_extract(capsys: pytest.CaptureFixture[str], session: Path) -> None:

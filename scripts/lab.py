@@ -470,6 +470,7 @@ def _format_policies(policies: Sequence[Totals]) -> list[str]:
     return [
         "## Policies at their defaults, in place of the recorded compactions",
         "",
+        "[`docs/langchain.md`](langchain.md) holds LangChain's own middleware against the presets of it.",
         "Recorded compactions are undone: without a policy, contexts grow past their windows. Costs are those of",
         f"prompts and summaries at cache prices, for the {priced} sessions whose models have a price in USD. *Needed",
         "later* is the regret: dropped content that the recorded run fetched again, edited or referred to.",

@@ -195,6 +195,15 @@ def test_gemini_compress_without_such_a_message() -> None:
     assert not ct.plan(told(typed(), rounds(2, 9_000)), "gemini-compress").has_changes, "the only one is the first"
 
 
+@pytest.mark.parametrize(("keep", "boundary"), [(1, 7), (2, 5), (3, 5), (4, 5), (5, 4), (6, 3)])
+def test_langchain_counts_each_result_as_a_message(keep: int, boundary: int) -> None:
+    """``SummarizationMiddleware`` counts the messages of LangChain, and goes back from a result to its call."""
+    session = told(typed(), used("a"), typed("next"), spoke(), used("b", "c"), spoke())
+    assert [len(message["content"]) for message in session.to_messages()] == [1, 1, 1, 1, 1, 2, 2, 1]
+    plan = ct.plan(session, "langchain-summarize", trigger_tokens=1, keep_messages=keep)
+    assert plan.boundary == boundary
+
+
 def test_langchain_summarize() -> None:
     """LangChain: by default it never fires and keeps 20 messages; a cut at a result goes back to its call; the summary
     is the user's, at the front.

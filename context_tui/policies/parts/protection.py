@@ -14,6 +14,7 @@ from context_tui.policies.base import param, token_param
 from context_tui.policies.parts.part import Part
 from context_tui.session.blocks import BYTES_PER_TOKEN
 from context_tui.session.context import Context, memoize
+from context_tui.session.values import Kind
 from context_tui.tokens.context_index import index_context
 
 
@@ -49,7 +50,8 @@ class Keep(Part):
     At the end of the context: ``turns``, ``messages``, ``tokens``, or a share of the window (``share``), of the
     trigger's limit, of the context's tokens, or of its messages. ``at_least`` and ``at_most`` bound the tokens of a
     share; with ``crossing``, the message that crosses a token limit is also kept. ``share_of_messages`` applies to
-    contexts of at least ``from_messages`` messages. If the window is unknown, ``unknown_window`` replaces ``share`` by
+    contexts of at least ``from_messages`` messages. With ``results_apart``, each tool result counts as one of the
+    ``messages``. If the window is unknown, ``unknown_window`` replaces ``share`` by
     a number of messages.
 
     Among the tool results: the newest ``results`` or ``result_tokens``, of all results or, with ``count = "eligible"``,
@@ -64,6 +66,7 @@ class Keep(Part):
     first: int | None = param(None, "messages at the beginning that are kept", "messages", 0, 100_000)
     turns: int | None = param(None, "turns at the end that are kept", "turns", 1, 1_000)
     messages: int | None = param(None, "messages at the end that are kept", "messages", 0, 100_000)
+    results_apart: bool = False
     tokens: int | None = token_param(None, "tokens of messages at the end that are kept")
     share: float | None = param(None, "share of the window kept at the end", "of window", 0.0, 1.0)
     share_of_trigger: float | None = param(None, "share of the trigger's limit kept at the end", "of limit", 0.0, 1.0)
@@ -94,7 +97,7 @@ class Keep(Part):
             start = starts[-turns] if turns <= len(starts) else 0
             ends.append(ProtectedEnd(start, VerdictCode.RECENT_TURN, "within the last {:,} turns", turns))
         if self.messages is not None:
-            start = max(length - self.messages, 0)
+            start = self._find_last_messages(context, self.messages)
             ends.append(ProtectedEnd(start, VerdictCode.RECENT_MESSAGE, "within the last {:,} messages", self.messages))
         if self.share_of_messages is not None and length >= self.from_messages:
             share = self.share_of_messages
@@ -105,7 +108,7 @@ class Keep(Part):
             start = bisect_left(sums.prefix, sums.total * (1 - share) - 1e-6)
             ends.append(ProtectedEnd(start, VerdictCode.TAIL, "within the last {:.0%} of the tokens", share))
         if self.share is not None and self.unknown_window is not None and not limits.is_window_known:
-            start = max(length - self.unknown_window, 0)
+            start = self._find_last_messages(context, self.unknown_window)
             last = "within the last {:,} messages, as the window is unknown"
             ends.append(ProtectedEnd(start, VerdictCode.RECENT_MESSAGE, last, self.unknown_window))
         elif (budget := self.compute_tail_budget(limits)) is not None:
@@ -113,6 +116,19 @@ class Keep(Part):
             start = self._find_tail_start(prefix, budget, limits)
             ends.append(ProtectedEnd(start, VerdictCode.TAIL, "in the tail of about {:,} tokens", budget))
         return ends
+
+    def _find_last_messages(self, context: Context, count: int) -> int:
+        """Return the position of the message in which the last *count* messages begin."""
+        if not self.results_apart:
+            return max(len(context) - count, 0)
+        facts = context.facts
+        for position in range(len(context) - 1, -1, -1):
+            if count <= 0:
+                return position + 1
+            kinds = [facts.kind[row] for row in facts.blocks_of(context.order[position])]
+            results = kinds.count(Kind.TOOL_RESULT)
+            count -= results + (results < len(kinds) or not kinds)
+        return 0
 
     def compute_tail_budget(self, limits: SizeLimits) -> int | None:
         """Return how many tokens to keep at the end, or None if no limit is in tokens."""

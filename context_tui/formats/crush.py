@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -241,8 +240,7 @@ class CrushFormat(Format):
         columns = ("id", "parent_session_id", "title", "", "", "updated_at", "created_at")
         project = path.absolute().parent
         cwd = str(project.parent) if project.name in (".crush", ".opencode") else ""
-        with closing(Database(path)) as database:
-            return list_table_sessions(database, self.name, ("sessions", "messages"), columns, _SIZES_QUERY, cwd)
+        return list_table_sessions(path, self.name, ("sessions", "messages"), columns, _SIZES_QUERY, cwd)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         return make_entry_scanner(CrushSource(Database(path), info.id), info, CrushShape)

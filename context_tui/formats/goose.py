@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -303,8 +303,7 @@ class GooseFormat(Format):
             metadata = source.read_metadata()
             return list_only_session(path, self.name, format_title(parse_id(metadata.get("description"))))
         columns = ("id", "", "name", "description", "working_dir", "updated_at", "created_at")
-        with closing(Database(path)) as database:
-            return list_table_sessions(database, self.name, ("sessions", "messages"), columns, _SIZES_QUERY)
+        return list_table_sessions(path, self.name, ("sessions", "messages"), columns, _SIZES_QUERY)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         source = GooseRows(Database(path), info.id) if info.id else LinesSource(path)

@@ -392,24 +392,20 @@ class ClaudeCodeScanner:
         return message
 
     def _append_injected(self, record: Record) -> int:
-        """Append injected text to the previous user message, or after an assistant message as a separate one."""
+        """Append injected text to the previous user message, or as a separate one after an assistant or a boundary."""
         message = len(self.facts) - 1
         if self._epoch_start is not None and self._epoch_start.subtype == "compact_boundary":
-            message = self._find_reminders(record)
+            if self._reminders < 0:
+                boundary, self._epoch_start = self._epoch_start, None
+                self._reminders = self._add_message(Role.USER, record)
+                self._epoch_start = boundary
+            message = self._reminders
         elif message < 0 or self.facts.role[message] != Role.USER or self._epoch_start is not None:
             message = self._add_message(Role.USER, record)
         self._first_revised = min(self._first_revised, message)
         for block in self._extract_blocks(record):
             self._add_block(message, block, injected=True)
         return message
-
-    def _find_reminders(self, record: Record) -> int:
-        """Return the message for texts injected between a boundary and its summary; it is added if missing."""
-        if self._reminders < 0:
-            boundary, self._epoch_start = self._epoch_start, None
-            self._reminders = self._add_message(Role.USER, record)
-            self._epoch_start = boundary
-        return self._reminders
 
     def _append_summary(self, record: Record, blocks: list[dict[str, object]]) -> int:
         boundary, self._epoch_start = self._epoch_start or record, None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -350,19 +351,21 @@ def format_placeholders(ids: Sequence[str]) -> str:
 
 
 def list_table_sessions(
-    database: Database, format_name: str, tables: tuple[str, str], columns: Sequence[str], sizes_sql: str, cwd: str = ""
+    path: Path, format_name: str, tables: tuple[str, str], columns: Sequence[str], sizes_sql: str, cwd: str = ""
 ) -> list[SessionInfo]:
     """Return the sessions in a database that have messages, with the oldest first.
 
     A session that has messages but no row of its own is listed with only its id. *tables* are those of the sessions and
-    of the messages. *columns* are those for the id, parent, title, alternative title, folder (default: *cwd*), time of
-    the last change and time of creation, with "" for a column that the format does not have.
+    the messages; *sizes_sql* selects ids and sizes. *columns* are those for the id, parent, title, alternative title,
+    folder (default: *cwd*), time of the last change and time of creation, "" for one that the format does not have.
     """
-    path, sizes = str(database.path), query_session_sizes(database, sizes_sql)
-    existing = database.list_columns(tables[0])
-    selected = ", ".join(name if name in existing else "NULL" for name in columns)
-    all_rows = database.query(f"SELECT {selected} FROM {tables[0]}") if columns[0] in existing else []
-    ids = {row[0] for row in database.query(f"SELECT DISTINCT session_id FROM {tables[1]}")}
+    with closing(Database(path)) as database:
+        size_rows = database.query(sizes_sql) if path.stat().st_size <= MAX_SIZED_DATABASE_BYTES else []
+        sizes = {row[0]: row[1] for row in size_rows if isinstance(row[1], int)}
+        existing = database.list_columns(tables[0])
+        selected = ", ".join(name if name in existing else "NULL" for name in columns)
+        all_rows = database.query(f"SELECT {selected} FROM {tables[0]}") if columns[0] in existing else []
+        ids = {row[0] for row in database.query(f"SELECT DISTINCT session_id FROM {tables[1]}")}
     if not ids:
         raise UnreadableSession(f"{path}: holds no session with messages")
     rows = [row for row in all_rows if row[0] in ids]
@@ -374,17 +377,10 @@ def list_table_sessions(
         time, size = (_parse_column_time(updated) or created_ms) / 1000, sizes.get(session_id, 0)
         name = format_title(decode_text(title)) or format_title(decode_text(second_title))
         parent_name = f"{path}#{decode_text(parent)}" if parent is not None and parent in ids else ""
-        info = SessionInfo(path, format_name, decode_text(session_id), name, parent_name, time, size)
+        info = SessionInfo(str(path), format_name, decode_text(session_id), name, parent_name, time, size)
         sessions.append((created_ms, info.id, replace(info, cwd=decode_text(folder) or cwd)))
     return [info for *_, info in sorted(sessions, key=lambda each: each[:2])]
 
 
 def _parse_column_time(value: Any) -> int:
     return max(parse_time_ms(decode_value(value)), 0)
-
-
-def query_session_sizes(database: Database, sql: str) -> dict[bytes | str, int]:
-    """Return the size of each session in bytes, by id, or {} if the database is too large to be scanned for this."""
-    if database.path.stat().st_size > MAX_SIZED_DATABASE_BYTES:
-        return {}
-    return {row[0]: row[1] for row in database.query(sql) if isinstance(row[1], int)}

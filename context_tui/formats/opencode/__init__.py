@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -128,8 +128,7 @@ class OpencodeFormat(Format):
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         if is_database(path):
             columns = ("id", "parent_id", "title", "", "directory", "time_updated", "time_created")
-            with closing(Database(path)) as database:
-                return list_table_sessions(database, self.name, ("session", "message"), columns, _SIZES_QUERY)
+            return list_table_sessions(path, self.name, ("session", "message"), columns, _SIZES_QUERY)
         value = read_first_object(path)
         if isinstance(exported := value.get("info"), dict):
             return [_build_session_info(path, exported, read_status(path).st_size)]

@@ -71,10 +71,13 @@ def _replace_text(block: dict[str, Any], text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
+TEXT_MEMBERS = {"tool_result": "content", "tool_use": "input", "text": "text", "thinking": "thinking"}
+"""Member of a block that can be replaced, by type."""
+
+
 def get_text(block: dict[str, Any]) -> Any:
     """Return the part of a block that can be replaced: a result's content, a call's input, or another block's text."""
-    name = {"tool_result": "content", "tool_use": "input", "thinking": "thinking"}
-    return block.get(name.get(str(block.get("type")), "text"))
+    return block.get(TEXT_MEMBERS.get(str(block.get("type")), "text"))
 
 
 def parse_read_range(arguments: dict[str, Any]) -> tuple[int, int] | None:

@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 from context_tui.compaction.changes import Change, build_input_body, build_removal
 from context_tui.compaction.plan import Insert
 from context_tui.policies.command.program import ProgramError
-from context_tui.session.blocks import get_text
+from context_tui.session.blocks import TEXT_MEMBERS, get_text
 from context_tui.session.context import Body
 from context_tui.session.facts import Facts
 from context_tui.session.values import Kind
@@ -19,8 +19,6 @@ from context_tui.text.sanitize import sanitize_line, truncate_name
 Block = dict[str, Any]
 SUMMARY_PLACE = "{summary}"
 """Where a summary will stand in the text of an inserted message that has ``"summary": true``."""
-_PARTS = {"tool_result": "content", "tool_use": "input", "text": "text", "thinking": "thinking"}
-"""Part of a block that can be replaced, by type."""
 
 
 @dataclass
@@ -119,7 +117,7 @@ class AnswerReader:
         blocks = self._get_new_blocks(number)
         if type(ordinal) is not int or not 0 <= ordinal < len(blocks) or (block := blocks[ordinal]) is None:
             raise ProgramError(f"message {number:,} has no block {_show(ordinal)}")
-        part = _PARTS.get(str(block.get("type")), "")
+        part = TEXT_MEMBERS.get(str(block.get("type")), "")
         new = None if kind == "remove" else {**block, part: edit.get("input" if part == "input" else "text")}
         self._change_block(number, ordinal, new)
 
@@ -192,7 +190,7 @@ class AnswerReader:
             self.changes[row] = build_removal(self._policy)
             return
         kind, before, value = str(old.get("type")), get_text(old), get_text(new)
-        if kind not in _PARTS:
+        if kind not in TEXT_MEMBERS:
             raise ProgramError(f"{place} is of type {_show(kind)}, which can only be removed")
         if kind == "tool_use":
             if not isinstance(value, dict) or new.get("name") != old.get("name"):

@@ -20,7 +20,7 @@ from context_tui.formats.kit.message_builder import find_message
 from context_tui.formats.kit.values import as_object, extract_text, format_title, parse_id
 from context_tui.formats.kit.writing import build_change_folder
 from context_tui.session.blocks import body_to_text
-from context_tui.session.jsontext import loads
+from context_tui.session.jsontext import loads, try_loads
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import Role
 
@@ -179,12 +179,8 @@ def find_subagent_session(session: Session, call: int) -> SessionInfo | None:
     facts = session.facts
     if facts.tool_name(call).rpartition("__")[2] != SPAWN_TOOL or (row := facts.call_result[facts.call[call]]) < 0:
         return None
-    message = facts.block_message[row]
-    blocks = session.content.blocks(message)
-    try:
-        result = as_object(loads(body_to_text(blocks[[*facts.blocks_of(message)].index(row)].get("content"))))
-    except ValueError:
-        return None
+    block = session.content.blocks(facts.block_message[row])[facts.ordinal(row)]
+    result = as_object(try_loads(body_to_text(block.get("content"))))
     agent = next((parse_id(result[name]) for name in _AGENT_ID_MEMBERS if result.get(name)), "")
     if not agent:
         return None

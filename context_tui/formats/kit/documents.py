@@ -107,9 +107,8 @@ def make_run(members: dict[str, Element], key: str, elements: list[Element], not
 
 def get_response(run: Run) -> dict[str, Any]:
     """Return the response logged beside a request, or its ``body`` if it has one. Without a response, return {}."""
-    response = run.get("response")
-    body = response.get("body") if isinstance(response, dict) else None
-    return body if isinstance(body, dict) else response if isinstance(response, dict) else {}
+    response = as_object(run.get("response"))
+    return response["body"] if isinstance(response.get("body"), dict) else response
 
 
 RunFinder = Callable[[list[Element]], list[Run]]

@@ -12,7 +12,7 @@ from subprocess import PIPE, Popen, TimeoutExpired
 from time import monotonic
 from typing import Any
 
-from context_tui.session.jsontext import compact_json, loads
+from context_tui.session.jsontext import compact_json, try_loads
 from context_tui.text.sanitize import sanitize_line, truncate_name
 
 MAX_ANSWER_BYTES = 64_000_000
@@ -53,10 +53,7 @@ class Program:
         process = self._process or self._start()
         try:
             line = self._exchange(process, compact_json(question) + b"\n")
-            try:
-                answer = loads(line)
-            except ValueError:
-                answer = None
+            answer = try_loads(line)
             if not isinstance(answer, dict):
                 shown = truncate_name(line.decode("utf-8", "replace").strip()) or "an empty line"
                 raise ProgramError(f"it writes what is no JSON object: {sanitize_line(shown)}")

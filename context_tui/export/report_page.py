@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from html import escape
 from importlib.resources import files
 from pathlib import Path, PurePath
@@ -18,7 +17,7 @@ from context_tui.export.report import (
     build_session_sections,
 )
 from context_tui.lab.study import Lab, Study
-from context_tui.text.files import move_new, private_folder, write_atomically
+from context_tui.text.files import move_to_free_name, private_folder, write_atomically
 from context_tui.text.numbers import format_tokens
 from context_tui.text.sanitize import sanitize
 
@@ -47,13 +46,7 @@ def write_session_report(lab: Lab, studies: Sequence[Study], folder: Path, mask:
         with private_folder(folder, name) as temporary:
             page = temporary / "report.html"
             page.write_text(format_html(report.mask(mask)), "utf-8")
-            number, target = 1, folder / f"{name}-report.html"
-            while True:
-                with suppress(FileExistsError):
-                    move_new(page, target)
-                    return target
-                number += 1
-                target = folder / f"{name}-report-{number}.html"
+            return move_to_free_name(page, folder / f"{name}-report.html", ".html")
     except OSError as error:
         raise ExportError(f"{folder}: {error.strerror}") from None
 

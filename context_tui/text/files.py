@@ -136,10 +136,11 @@ def lock_folder(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def move_to_free_name(source: Path, target: Path) -> Path:
+def move_to_free_name(source: Path, target: Path, suffix: str = "") -> Path:
     """Move a file to *target*, or to the first free name with ``-2``, ``-3`` and so on, and return the path.
 
-    The file is flushed to the disk first. Raises OSError if it cannot be moved.
+    The number stands before *suffix*, with which the name ends. The file is flushed to the disk first. Raises OSError if
+    it cannot be moved.
     """
     sync(source)
     number, place = 1, target
@@ -149,7 +150,7 @@ def move_to_free_name(source: Path, target: Path) -> Path:
             return place
         except FileExistsError:
             number += 1
-            place = target.with_name(f"{target.name}-{number}")
+            place = target.with_name(f"{target.name.removesuffix(suffix)}-{number}{suffix}")
 
 
 def move_new(source: Path, target: Path) -> None:

@@ -139,8 +139,8 @@ def lock_folder(folder: Path) -> Iterator[None]:
 def move_to_free_name(source: Path, target: Path, suffix: str = "") -> Path:
     """Move a file to *target*, or to the first free name with ``-2``, ``-3`` and so on, and return the path.
 
-    The number stands before *suffix*, with which the name ends. The file is flushed to the disk first. Raises OSError if
-    it cannot be moved.
+    The number stands before *suffix*, which ends the name. The file is flushed to the disk first. Raises OSError if it
+    cannot be moved.
     """
     sync(source)
     number, place = 1, target

@@ -497,9 +497,10 @@ class ContextTuiApp(App[None]):
             )
         for inspector in self._list_inspectors():
             if inspector is screen:
-                from context_tui.tui.inspector.dialogs import list_commands
+                from context_tui.tui.inspector.dialogs import list_policy_commands
 
-                yield from list_commands(inspector)
+                for name, choose, about in list_policy_commands(inspector):
+                    yield SystemCommand(f"Plan with policy {name}: {about}", "No key", choose)
         if "picture" not in bindings:
             about = "Screenshot: Save the screen as a picture (SVG) in the working directory"
             # Later, when the palette has closed.

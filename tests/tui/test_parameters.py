@@ -9,12 +9,10 @@ import pytest
 from textual.events import MouseScrollDown, Paste
 from textual.pilot import Pilot
 
-from context_tui.errors import PlanError
-from context_tui.policies.parameter_space import build_params
 from context_tui.policies.planning import plan
 from context_tui.policies.registry import LISTED_POLICIES, POLICIES
-from context_tui.policies.runtime_state import build_runtime_state
 from context_tui.tui.inspector.parameters import ParameterPanel
+from context_tui.tui.view import View
 from tests.tui.fakes import drawn
 from tests.tui.tuning import Alone, sample
 
@@ -24,22 +22,11 @@ MICRO, FULL, KODA = "defect-microcompact", "defect-compact", "koda-microcompact"
 
 def show(panel: ParameterPanel, policy: str, first: int | None = None, **values: Any) -> None:
     """Show a policy at these settings on the sample, and the curve of the chosen one."""
-    context = SESSION.context_at()
-    params, state = (
-        build_params(LISTED_POLICIES[policy], values),
-        build_runtime_state(context, SESSION.window, len(SESSION)),
-    )
-    made, trouble = None, ""
-    try:
-        made = plan(SESSION, policy, force=True, **values)
-    except PlanError as error:
-        trouble = str(error)
-    panel.show(policy, params, context, state, made, first=first, plan_error=trouble)
+    view = View(SESSION, policy=policy, params={policy: values})
+    panel.show(view, first=first)
     points = panel.curve_values
     if points:
-        panel.show_curve(
-            panel.selected, points, LISTED_POLICIES[policy].curve(context, params, state, panel.selected, points)
-        )
+        panel.show_curve(panel.selected, points, view.compute_curve(panel.selected, points))
 
 
 class Tuner(Alone):
@@ -160,16 +147,16 @@ async def test_a_number_can_be_pasted_and_nothing_else() -> None:
 
 async def test_values_of_the_recording_version_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SESSION.facts, "agent_version", (2, 1, 20))
-    name, context = "claude-code-auto", SESSION.context_at()
+    name = "claude-code-auto"
+    defaults = POLICIES[name].Params().model_dump()
     panel = ParameterPanel(lambda policy, name, value: None, lambda: None)
-    async with Alone(panel).run_test(size=(120, 12)) as pilot:
+    async with Alone(panel).run_test(size=(240, 12)) as pilot:
         await pilot.pause()
-        state = build_runtime_state(context, SESSION.window, len(SESSION))
-        panel.show(name, build_params(POLICIES[name], {"trigger_reserve": 45_000}), context, state, None)
+        panel.show(View(SESSION, policy=name))
         await pilot.pause()
         told = " ".join(text.strip() for text in panel.outcome.render().plain.splitlines())
-        assert "trigger_reserve=45000: as in version 2.1.20, which recorded this session" in told
-        panel.show(name, build_params(POLICIES[name], {}), context, state, None)
+        assert "trigger_reserve=45000" in told and ": as in version 2.1.20, which recorded this session" in told
+        panel.show(View(SESSION, policy=name, params={name: defaults}))
         await pilot.pause()
         assert "2.1.20" not in panel.outcome.render().plain.replace("keep_messages=0", "")
 
@@ -316,11 +303,8 @@ async def test_by_hand_the_keys_are_named_and_what_is_marked() -> None:
 async def test_no_plan_says_why() -> None:
     app = Tuner(MICRO)
     async with app.run_test(size=(120, 8)):
-        context = SESSION.context_at()
-        state = build_runtime_state(context, SESSION.window, len(SESSION))
-        params = build_params(LISTED_POLICIES[MICRO], {})
-        app.panel.show(MICRO, params, context, state, None, plan_error="chain: no policies are named")
-        assert text_of(app) == "no plan: chain: no policies are named"
+        app.panel.show(View(SESSION, policy="chain", params={"chain": {"policies": ()}}))
+        assert text_of(app) == "no plan: no policies are named"
 
 
 async def test_curve_values_hold_the_current_one_and_are_at_most_sixty() -> None:

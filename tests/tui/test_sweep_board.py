@@ -371,7 +371,7 @@ def test_projects_and_sessions_of_a_sweep_over_many() -> None:
     settings = build_grid(MICRO, ["keep_recent_turns=2..3"])
     two, three = settings
     rows = [row(two, 10, 0, session="a"), row(two, 50, 7, session="b"), row(three, 5, 0, session="a")]
-    made = SweepBoard(Sweep(settings, [*rows, row(three, 5, 9, session="b")], current=three.name), command="x")
+    made = SweepBoard(Sweep(settings, [*rows, row(three, 5, 9, session="b")], current=three.name))
     assert not made.is_live and not made.missing_settings and made.listed_names[0] == two.name
     assert formatting.find_best_by_project(made) == [("p", "keep_recent_turns=2", "saves 60 tokens")]
     from context_tui.tui.sweep.sessions import format_session_lines, sort_sessions

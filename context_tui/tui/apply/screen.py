@@ -313,7 +313,7 @@ class ApplyScreen(
             self._choose_summarizer(kind)
 
     def action_next_summarizer(self) -> None:
-        self._choose_summarizer(self._choice.next_kind)
+        self._choose_summarizer(SUMMARIZER_KINDS[(SUMMARIZER_KINDS.index(self.kind) + 1) % len(SUMMARIZER_KINDS)])
 
     def action_show_draft(self, number: int) -> None:
         draft = next((draft for draft in self.drafts if draft.number == number), None)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from context_tui.compaction.plan import Plan
 from context_tui.errors import SummarizerError
-from context_tui.summarizer.plan_summary import EXTRACT, SUMMARIZER_KINDS, Summarizer, choose_summarizer
+from context_tui.summarizer.plan_summary import EXTRACT, Summarizer, choose_summarizer
 from context_tui.summarizer.reply import Reply, ReplyEvent, ReplyNote, Summary, ThinkingDelta
 from context_tui.tui.apply import texts
 from context_tui.tui.drafts import Draft, DraftEnding, Drafts
@@ -30,11 +30,6 @@ class SummarizerChoice:
             self.summarizer = choose_summarizer(self._plan, kind, self._model, self._base_url, environ=self._environ)
         except SummarizerError as error:
             self.summarizer = error
-
-    @property
-    def next_kind(self) -> str:
-        """The kind that follows the chosen one, wrapping around."""
-        return SUMMARIZER_KINDS[(SUMMARIZER_KINDS.index(self.kind) + 1) % len(SUMMARIZER_KINDS)]
 
     @property
     def model(self) -> str:

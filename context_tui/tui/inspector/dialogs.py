@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from textual.app import SystemCommand
-
 from context_tui.app.config import ConfigError, SavedSettings, save_settings, validate_name
 from context_tui.errors import Error
 from context_tui.library.overview import find_subagent_sessions
@@ -37,12 +35,6 @@ WINDOW_SOURCE_LABELS = {
     "inferred": "inferred from recorded sizes",
     "assumed": "assumed",
 }
-
-
-def list_commands(inspector: InspectorScreen) -> Iterator[SystemCommand]:
-    """Yield the command palette's entries for commands without a key: one for each policy."""
-    for name, choose, about in list_policy_commands(inspector):
-        yield SystemCommand(f"Plan with policy {name}: {about}", "No key", choose)
 
 
 def list_policy_commands(inspector: InspectorScreen) -> Iterator[tuple[str, Callable[[], None], str]]:

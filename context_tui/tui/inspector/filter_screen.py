@@ -134,7 +134,6 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
         return getattr(self._current_filter, kind) == value if kind else not self._current_filter
 
     def _count_rows(self, choice: FilterChoice | None) -> int | None:
-        """Return the number of rows listed once a condition is toggled; None until all are counted."""
         if not self._is_counted or choice is None:
             return None
         if not choice[0]:

@@ -15,7 +15,7 @@ from context_tui.session.session import Session
 from context_tui.session.window import Window
 from context_tui.text.numbers import format_count, format_percent
 from context_tui.text.sanitize import make_visible
-from context_tui.tokens.context_size import ContextAccount, SizeSource, measure_context
+from context_tui.tokens.context_size import SizeSource, measure_context
 from context_tui.tokens.measures import TokenTable
 from context_tui.tui.inspector.request_history import (
     RequestHistory,
@@ -24,7 +24,7 @@ from context_tui.tui.inspector.request_history import (
     format_history_line,
 )
 from context_tui.tui.terminal.themes import BAD, BOLD, GOOD, MUTED, PRIMARY, WARN
-from context_tui.tui.timeline.turns import ContextCounts, count_context, find_turn_starts, format_context_counts
+from context_tui.tui.timeline.turns import count_context, find_turn_starts, format_context_counts
 from context_tui.tui.widgets.gauge import CATEGORY_STYLES, draw_gauge
 from context_tui.tui.widgets.styled_text import (
     Run,
@@ -105,12 +105,10 @@ class HeaderBar(Widget):
         self.session: Session | None = None
         self._request_history = RequestHistory((), ())
         self._starts: list[int] = []
-        self._counts = ContextCounts(0, 0)
-        self._point = 0
+        self._shown_context: Context | None = None
+        self._token_table: TokenTable | None = None
         self._progress, self._following = 1.0, False
         self._read_messages: int | None = None
-        self._account: ContextAccount | None = None
-        self._window = Window(0, "assumed")
         self._fullness: Fullness | None = None
         self._columns, self._history_row = range(0), -1
 
@@ -129,15 +127,18 @@ class HeaderBar(Widget):
         *fullness* is None until it is computed; while a session is followed, the last answer then stays.
         """
         if fullness is None and following and self.session and self.session.info.path == session.info.path:
-            fullness = self._fullness if context.at >= self._point else None
+            fullness = self._fullness if self._shown_context and context.at >= self._shown_context.at else None
         if session is not self.session:
             # These scan the whole session.
             self.session = session
             self._request_history, self._starts = build_request_history(session), find_turn_starts(session)
-        self._account, self._window = measure_context(context, token_table), session.window_at(context.at)
-        self._point, self._progress, self._following = context.at, progress, following
+        self._shown_context, self._token_table, self._progress, self._following = (
+            context,
+            token_table,
+            progress,
+            following,
+        )
         self._read_messages = 0 if progress < 1 and not len(session) else None
-        self._counts = count_context(context, self._starts)
         self._fullness = fullness
         self.refresh()
 
@@ -152,7 +153,7 @@ class HeaderBar(Widget):
         width, height = self.content_size
         return build_lines(clip_runs(runs, width) for runs in self._build_lines(width, height))
 
-    def _format_title_line(self, session: Session, window: Window, width: int) -> list[Run]:
+    def _format_title_line(self, session: Session, context: Context, window: Window, width: int) -> list[Run]:
         info, facts = session.info, session.facts
         name = make_visible(PurePath(info.path).name) or info.title or "session"
         session_name = format_safe_line(f"{name}#{info.id}" if info.id else name, max(12, width // 3))
@@ -161,11 +162,12 @@ class HeaderBar(Widget):
         branches = format_count(count, "rewound branch", "rewound branches") if count else ""
         end_run: Run = ("● following", GOOD) if self._following else ("at the end", "")
         end: Run = end_run if self._progress >= 1 else (f"{format_percent(self._progress)} read", f"bold {WARN}")
-        point: Run = end if self._point >= len(session) else (f"before #{self._point:,}", f"bold {WARN}")
+        point: Run = end if context.at >= len(session) else (f"before #{context.at:,}", f"bold {WARN}")
         texts = filter(None, (session_name, problems, source, point[0]))
         occupied = sum(count_cells([(text, "")]) + 2 for text in texts)
         if self._read_messages is None:
-            context_text = format_context_counts(self._counts, len(session), len(self._starts), width - occupied - 1)
+            counts = count_context(context, self._starts)
+            context_text = format_context_counts(counts, len(session), len(self._starts), width - occupied - 1)
         else:
             context_text = f"{format_count(self._read_messages, 'message')} so far" if self._read_messages else ""
         ranks: list[tuple[int, Run]] = [
@@ -182,10 +184,11 @@ class HeaderBar(Widget):
         return justify_runs([part for part in ranks if part[1][0].strip()], [point], width)
 
     def _build_lines(self, width: int, height: int) -> list[list[Run]]:
-        session, account, window = self.session, self._account, self._window
-        if session is None or account is None or not width:
+        session, context = self.session, self._shown_context
+        if session is None or context is None or not width:
             return []
-        lines = [self._format_title_line(session, window, width)]
+        account, window = measure_context(context, self._token_table), session.window_at(context.at)
+        lines = [self._format_title_line(session, context, window, width)]
         self._columns = range(0)
         if self._read_messages is not None:
             return lines
@@ -201,14 +204,14 @@ class HeaderBar(Widget):
         if len(lines) < height:
             self._history_row, min_width = len(lines), max(MIN_HISTORY_WIDTH, width // 3)
             history = self._request_history
-            line, self._columns = format_history_line(history, width, window.tokens, self._point, min_width)
+            line, self._columns = format_history_line(history, width, window.tokens, context.at, min_width)
             lines.append(line)
         return lines
 
     def on_click(self, event: events.Click) -> None:
         cell = event.x - self.gutter.left
-        if event.y - self.gutter.top == self._history_row and cell in self._columns:
+        if self._shown_context and event.y - self.gutter.top == self._history_row and cell in self._columns:
             width, cell = len(self._columns), cell - self._columns.start
-            message = find_message_at_cell(self._request_history, width, self._point, cell)
+            message = find_message_at_cell(self._request_history, width, self._shown_context.at, cell)
             if message is not None:
                 self._choose_message(message)

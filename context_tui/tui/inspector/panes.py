@@ -73,7 +73,6 @@ class InspectorPanes:
         self._detail_timer = self._restart_timer(self._detail_timer, DETAIL_DELAY_S, self.draw_detail)
 
     def _restart_timer(self, timer: Timer | None, seconds: float, draw: Callable[[], None]) -> Timer:
-        """Call *draw* after *seconds*, unless the timer is restarted earlier."""
         if timer is not None:
             timer.stop()
         return self._screen.set_timer(seconds, draw)
@@ -102,17 +101,7 @@ class InspectorPanes:
         """Draw the policy's settings with the plan's outcome, trigger and first firing."""
         view, firings = self._controller.view, self._controller.analysis.get_firings(self._controller.view)
         first = None if firings is None else firings.points[0] if firings.points else -1
-        self._screen.query_one(ParameterPanel).show(
-            view.policy,
-            view.policy_params,
-            view.context,
-            view.runtime_state,
-            view.plan,
-            first=first,
-            plan_error=view.plan_error,
-            applied=view.applied.summary if view.applied else "",
-            token_table=self._controller.token_table,
-        )
+        self._screen.query_one(ParameterPanel).show(view, first=first, token_table=self._controller.token_table)
         self.draw_title()
 
     def draw_title(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pydantic import BaseModel
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -13,10 +12,8 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.widget import Widget
 
-from context_tui.compaction.plan import Plan
 from context_tui.policies.parameter_space import get_value, list_parameters_in_context
 from context_tui.policies.registry import POLICIES
-from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.versions import format_recorded_params, format_recording_version
 from context_tui.session.context import Context
 from context_tui.tokens.measures import TokenTable
@@ -30,6 +27,7 @@ from context_tui.tui.inspector.outcome import (
     format_trigger_variants,
 )
 from context_tui.tui.terminal.themes import BAD, BOLD, GOOD, MUTED
+from context_tui.tui.view import View
 from context_tui.tui.widgets.setting_rows import SettingRows
 from context_tui.tui.widgets.styled_text import Run, build_lines, clip_lines, wrap_parts
 
@@ -94,11 +92,6 @@ class OutcomeText(Widget):
         self.paragraphs, self.reserved_lines = paragraphs, below
         self.refresh(layout=self._count_lines(self.content_size.width) != before)
 
-    def reserve_lines(self, below: int) -> None:
-        """Leave *below* lines free, shortening the text if necessary."""
-        if below != self.reserved_lines:
-            self.show(self.paragraphs, below)
-
     def _count_lines(self, width: int) -> int:
         return len(fit_paragraphs(self.paragraphs, width, self._room, self.reserved_lines))
 
@@ -147,26 +140,14 @@ class ParameterPanel(Widget):
         """The name of the selected setting, or "" if the policy has none."""
         return self.rows.current_parameter.name if self.rows.current_parameter else ""
 
-    def show(
-        self,
-        policy: str,
-        params: BaseModel,
-        context: Context,
-        state: RuntimeState,
-        plan: Plan | None,
-        *,
-        first: int | None = None,
-        plan_error: str = "",
-        applied: str = "",
-        token_table: TokenTable | None = None,
-    ) -> None:
-        """Show the settings of *policy* in effect at the point, with the outcome of its plan.
+    def show(self, view: View, *, first: int | None = None, token_table: TokenTable | None = None) -> None:
+        """Show the settings in effect at the view's point, with the outcome of its plan, which *token_table* sizes.
 
-        Without a *plan*, *plan_error* or *applied* says why. The policy first fires before message *first*, which is -1
-        if it never does and None until that is computed. *token_table* sizes the next request.
+        The policy first fires before message *first*, which is -1 if it never does and None until that is computed.
         """
+        policy, params, context, plan = view.policy, view.policy_params, view.context, view.plan
         definition = POLICIES[policy]
-        parameters = list_parameters_in_context(definition, params, context, state)
+        parameters = list_parameters_in_context(definition, params, context, view.runtime_state)
         values = {parameter.name: get_value(definition, params, parameter.name) for parameter in parameters}
         outcome = compute_outcome(plan, token_table) if plan else None
         self._update_difference(policy, context, values, outcome)
@@ -175,11 +156,11 @@ class ParameterPanel(Widget):
         paragraphs: list[list[Paragraph]] = []
         if outcome:
             paragraphs.append(format_result_variants(outcome, by_hand=plan is not None and plan.trigger.by_hand))
-        elif applied:
-            paragraphs.append([[[("applied: ", f"bold {GOOD}"), (applied, "")]]])
+        elif view.applied:
+            paragraphs.append([[[("applied: ", f"bold {GOOD}"), (view.applied.summary, "")]]])
             paragraphs.append([[[("u undoes it, e exports it; choose a policy to plan again", MUTED)]]])
         else:
-            reason = plan_error.removeprefix(f"{policy}: ") or "not computed yet"
+            reason = view.plan_error.removeprefix(f"{policy}: ") or "not computed yet"
             paragraphs.append([[[("no plan: ", f"bold {BAD}"), (reason, "")]]])
         if self._difference:
             paragraphs.append(self._difference)
@@ -238,5 +219,5 @@ class ParameterPanel(Widget):
     def _handle_moved(self, event: SettingRows.Moved) -> None:
         event.stop()
         self.curve.clear()
-        self.outcome.reserve_lines(self._needed_curve_height)
+        self.outcome.show(self.outcome.paragraphs, self._needed_curve_height)
         self._request_curve()

@@ -221,7 +221,6 @@ class Scoreboard(Widget, can_focus=True):
 
     @property
     def _first_visible_row(self) -> int:
-        """Index of the first visible line; the current line is always visible."""
         current = next((number for number, row in enumerate(self.rows) if row.policy == self.current), 0)
         return max(current - self._visible_row_count + 1, 0)
 

@@ -214,7 +214,6 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         self.show_notification(message, warn=True)
 
     def _show_news(self, has_fired: bool) -> None:
-        """Show the news of the followed session, and whether the policy's trigger has begun to fire."""
         view, news = self.view, self.controller.collect_news()
         if view.plan and view.plan.trigger.fires and not has_fired and not view.applied:
             news.append(f"{view.policy} fires now: {view.plan.trigger.reason}")

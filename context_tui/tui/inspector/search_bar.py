@@ -59,7 +59,6 @@ class SearchBar(Horizontal):
             self._jobs.search(self._controller.view.session, search.text, search.number, self._show_report)
 
     def _show_report(self, report: SearchReport) -> None:
-        """Show the matches of a report, and take a step that was requested before the first match."""
         search = self._controller.search
         if search.update(report):
             self.screen.query_one(Timeline).show_matches(frozenset(search.locations))

@@ -49,11 +49,6 @@ class TimelineColumns:
         """The cell at which the token count starts, before the bar."""
         return max(self.width - TOKENS_WIDTH - (self.bar + 1 if self.bar else 0), 0)
 
-    @property
-    def preview_width(self) -> int:
-        """The number of cells left for the preview, between the kind and the token count."""
-        return max(self.tokens_start - self.kind_start - KIND_WIDTH, 0)
-
     def format_bar(self, tokens: int, largest: int) -> str:
         """Format a bar whose full length means *largest* tokens; blank if *tokens* is too small to show."""
         if tokens * self.bar * 3 <= largest:
@@ -86,11 +81,12 @@ def paint_row(
     is_removed = row.mark.verdict in ("cleared", "summarised", "dropped")
     tokens = row.tokens or 0
     count = "?" if row.tokens is None else f"{tokens:,}"
+    preview_width = max(columns.tokens_start - columns.kind_start - KIND_WIDTH, 0)
     parts = [
         (" " + row.mark.glyph, verdict_style),
         (" " + row.index.rjust(columns.index) + " ", quiet),
         (fit_to_width(row.kind, KIND_WIDTH), kind),
-        (clip_to_width(row.preview, columns.preview_width), verdict_style if is_removed else text),
+        (clip_to_width(row.preview, preview_width), verdict_style if is_removed else text),
         (f"{count:>8} ", quiet if tokens < largest // 50 else text),
         (columns.format_bar(tokens, largest), verdict_style if is_removed else dim if is_outside else styles["bar"]),
     ]
@@ -135,7 +131,6 @@ def paint_head(
 
 
 def _format_turn_effects(turn: TurnSummary, share: str, room: int) -> tuple[str, str]:
-    """Format the effects of the plan on a folded turn, and its messages and share, in the longest form that fits."""
     count = len(turn.messages)
     full, short = (", ".join(map(spell, turn.effects)) for spell in (str, attrgetter("short")))
     share = f"{share:>6}" if turn.share is not None else ""

@@ -242,7 +242,6 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
 
     @on(PickerList.Moved)
     def _show_problem(self) -> None:
-        """Show the reason why the selected session cannot be read, or else the last error of a worker."""
         item = self.listing.selected
         problem = item.summary.problem if item and item.summary else ""
         self._update_label("status", make_visible(problem or self._worker_error))

@@ -446,7 +446,6 @@ def _format_json(value: Any) -> str:
 
 
 def _build_prose(text: str, style: str, extent: TextExtent, rendering: RenderOptions) -> Iterator[TextPart]:
-    """Build prose: as Markdown up to ``MAX_MARKDOWN_CHARS``, raw after that."""
     end = _find_head_end(text, MAX_MARKDOWN_CHARS, extent)
     if rendering.render_markdown is None or rendering.highlight is None or not end:
         yield from _build_text(text, style, extent)

@@ -141,7 +141,6 @@ def compute_size_at_line(y: int, scale: ChartScale, rows: int) -> int:
 
 
 def _list_rules(sawtooth: Sawtooth, scale: ChartScale) -> list[tuple[int, str]]:
-    """List the sizes that are marked by lines, with their labels, the most important last."""
     window = max(sawtooth.windows[scale.first_call : scale.end_call], default=0)
     rules = [(window, "window"), *((size, THRESHOLD_LABEL) for size in sawtooth.thresholds)]
     return [(size, label) for size, label in rules if 0 < size <= scale.max_tokens]

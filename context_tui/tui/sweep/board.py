@@ -65,7 +65,6 @@ class SweepBoard:
     Attributes:
         row_cache: measured rows of the open session; None for a sweep over sessions.
         grid_text: the grid as typed; empty for a sweep over sessions.
-        command: the command line of a sweep over sessions.
         error: the reason why a setting cannot be measured.
         window: the context window, for native configurations: of the open session, or else given or assumed.
         order: the name of the order of the list; ``is_reversed`` reverses it.
@@ -79,10 +78,9 @@ class SweepBoard:
         row_cache: SweepRowCache | None = None,
         *,
         grid_text: str = "",
-        command: str = "",
         window: int | None = None,
     ) -> None:
-        self.row_cache, self.grid_text, self.command, self.error = row_cache, grid_text, command, ""
+        self.row_cache, self.grid_text, self.error = row_cache, grid_text, ""
         default_window = Window(window, "given") if window else Window(ASSUMED_WINDOW, "assumed")
         self.window = row_cache.session.window if row_cache else default_window
         self.order, self.is_reversed, self.only_best = SORT_ORDERS[0].name, False, False

@@ -119,7 +119,9 @@ def draw_plot(
     canvas.write(GUTTER - 1, height, "└" + "─" * width, MUTED)
     cursor_cell = frame.compute_cell(points[cursor]) if cursor in points else None
     if cursor_cell is not None:
-        _draw_crosshair(canvas, *cursor_cell, height)
+        x, y = cursor_cell
+        canvas.write(GUTTER, y, CURSOR_ROW * x, MUTED)
+        canvas.fill_column(GUTTER + x, y + 1, height - 1, CURSOR_COLUMN, MUTED)
     if scatter.has_steps:
         _draw_frontier(canvas, scatter)
     best = {*scatter.frontier}
@@ -134,12 +136,6 @@ def draw_plot(
         canvas.write(GUTTER + x, y, CURSOR_SIGN, f"{BOLD} {PRIMARY}")
     _draw_axes(canvas, scatter, cursor if cursor_cell else None, format_saving, format_x)
     return canvas.get_lines()
-
-
-def _draw_crosshair(canvas: Canvas, x: int, y: int, height: int) -> None:
-    for column in range(x):
-        canvas.write(GUTTER + column, y, CURSOR_ROW, MUTED)
-    canvas.fill_column(GUTTER + x, y + 1, height - 1, CURSOR_COLUMN, MUTED)
 
 
 def _draw_frontier(canvas: Canvas, scatter: Scatter) -> None:

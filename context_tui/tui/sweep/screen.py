@@ -187,7 +187,6 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
     # Measuring
 
     def _start_measuring(self) -> None:
-        """Measure the missing settings; a run that is still measuring is cancelled."""
         cache, missing_settings = self.board.row_cache, self.board.missing_settings
         self._run_number += 1
         self.is_measuring = bool(missing_settings) and not self.is_stopped
@@ -433,8 +432,7 @@ def build_comparison_screen(
 
 def build_sessions_screen(sweep: Sweep, command: str, options: InspectorOptions) -> SweepScreen:
     """Return a screen for a sweep over several sessions; *command* is the command line that ran it."""
-    board = SweepBoard(sweep, command=command, window=options.window)
-    return SweepScreen(board, format_command=lambda board: board.command)
+    return SweepScreen(SweepBoard(sweep, window=options.window), format_command=lambda board: command)
 
 
 def _adopt_in_inspector(controller: Controller, setting: SweepSetting) -> str:

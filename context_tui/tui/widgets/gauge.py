@@ -69,6 +69,5 @@ def draw_gauge(tokens: int, window: int, parts: Sequence[ContextPart], width: in
 
 
 def _draw_label(canvas: Canvas, x: int, size: int, name: str, style: str) -> None:
-    """Write a name in the middle of *size* cells, if there are cells left on both sides."""
     if size >= len(name) + 4:
         canvas.write(x + (size - len(name) - 2) // 2, 0, f" {name} ", style)

@@ -118,7 +118,6 @@ class SettingRows(Widget, can_focus=True):
         return self._is_typable if action == "type" else True
 
     def _update_footer_keys(self) -> None:
-        """Update the footer if typing has become possible or impossible."""
         is_typable = bool(self.current_parameter and self.current_parameter.scale)
         if is_typable != self._is_typable:
             self._is_typable = is_typable

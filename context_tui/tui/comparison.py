@@ -323,7 +323,8 @@ class Comparison:
         lane, key = task.lane, self.build_key(task.lane)
         if task.result is not None and task.result is not lane.result:
             return False
-        if lane not in self.lanes or _get_drag_key(key) != _get_drag_key(task.key):
+        is_same_policy = (key.policy, key.settings.recorded) == (task.key.policy, task.key.settings.recorded)
+        if lane not in self.lanes or not is_same_policy:
             return False
         lane.result, lane.error = (None, result) if isinstance(result, str) else (result, "")
         lane.result_key = task.key
@@ -443,11 +444,6 @@ class Comparison:
 
 def _serialize_values(view: View) -> tuple[str, str]:
     return view.policy, json.dumps(view.get_settings(view.policy), sort_keys=True)
-
-
-def _get_drag_key(key: ReplayKey) -> tuple[str, CompactionHandling]:
-    """Return the policy and the compaction handling; a late result for another pair is discarded."""
-    return key.policy, key.settings.recorded
 
 
 SHORT_LIMITS = "It shows what would have been dropped, not what the agent would have done."

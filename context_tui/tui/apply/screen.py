@@ -26,7 +26,6 @@ from context_tui.summarizer.plan_summary import (
     EXTRACT,
     SUMMARIZER_KINDS,
     PreparedSummary,
-    Summarizer,
     find_blocking_checks,
     prepare_summary,
     write_summary,
@@ -191,18 +190,13 @@ class ApplyScreen(
         return self._choice.kind
 
     @property
-    def summarizer(self) -> Summarizer | SummarizerError:
-        """The summarizer that is chosen, or the error that prevents its use."""
-        return self._choice.summarizer
-
-    @property
     def drafts(self) -> list[Draft]:
         """The drafts for this plan, newest first."""
         return self._draft_store.list_drafts(self._plan_key)
 
     def find_refusal(self, action: str) -> str:
         phase, draft, prepared = self.phase, self.shown_draft, self.prepared
-        is_usable = not isinstance(self.summarizer, SummarizerError)
+        is_usable = not isinstance(self._choice.summarizer, SummarizerError)
         can_send, has_draft = is_usable and prepared is not None, draft is not None
         is_complete = phase is Phase.DONE and draft is not None and draft.is_complete
         is_open = phase in (Phase.WRITING, Phase.EDITING)
@@ -252,10 +246,10 @@ class ApplyScreen(
             pane.border_subtitle = "secrets masked" if has_masked else None
 
     def _refresh_all(self) -> None:
-        is_unusable = isinstance(self.summarizer, SummarizerError)
+        is_unusable = isinstance(self._choice.summarizer, SummarizerError)
         self.query_one("#apply-choices", Static).update(texts.format_summarizer_choices(self.kind))
         destination = self.query_one("#apply-where", Static)
-        destination.update(texts.format_destination(self.summarizer, self.prepared))
+        destination.update(texts.format_destination(self._choice.summarizer, self.prepared))
         destination.set_class(is_unusable, "wrong")
         secrets = self.query_one("#apply-secrets", Static)
         secrets.update(texts.format_secrets(self.prepared, self.kind))
@@ -275,10 +269,11 @@ class ApplyScreen(
         if self.phase in (Phase.WRITING, Phase.EDITING):
             return
         if self.shown_draft is None:
+            summarizer = self._choice.summarizer
             if self.phase is Phase.FAILED:
-                text = texts.format_failure(self.summarizer)
+                text = texts.format_failure(summarizer)
             else:
-                text = texts.format_waiting(self.summarizer, self.kind, self.phase is Phase.READING, self._stop_notice)
+                text = texts.format_waiting(summarizer, self.kind, self.phase is Phase.READING, self._stop_notice)
             pane.show([TextPart(text, "muted")])
             pane.border_title = "summary"
             return
@@ -357,10 +352,10 @@ class ApplyScreen(
     # Writing
 
     def action_begin(self) -> None:
-        if isinstance(self.summarizer, SummarizerError) or self.prepared is None or self.phase is Phase.WRITING:
+        if isinstance(self._choice.summarizer, SummarizerError) or self.prepared is None or self.phase is Phase.WRITING:
             return
         self.phase, self._stop_notice = Phase.WRITING, ""
-        attempt = self._attempt = SummaryAttempt(self._draft_store, self._plan_key, self.summarizer)
+        attempt = self._attempt = SummaryAttempt(self._draft_store, self._plan_key, self._choice.summarizer)
         self._set_status("")
         pane = self.query_one("#apply-summary", ReadingPane)
         pane.show([])
@@ -377,7 +372,7 @@ class ApplyScreen(
             self._set_status(f"✗ {message}", "error")
 
     def action_why(self) -> None:
-        self._set_status(f"✗ {self.summarizer}", "error")
+        self._set_status(f"✗ {self._choice.summarizer}", "error")
 
     action_again = action_retry = action_begin
 

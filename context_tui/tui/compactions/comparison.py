@@ -247,10 +247,7 @@ def describe_message(facts: Facts, message: int, preview: Callable[[int, int], s
 def format_rows(
     comparison: CompactionComparison, preview: Callable[[int, int], str], width: int, height: int
 ) -> list[list[Run]]:
-    """Format up to *height* rows around the cursor.
-
-    *preview* returns the first words of a block row of a message, or for row -1, of the message.
-    """
+    """Format up to *height* rows around the cursor; *preview* formats a block of a message, or for -1 the message."""
     facts, use_width = comparison.compaction.session.facts, comparison.use_width
     reused_by_message = comparison.reused_by_message
     first = comparison.compute_first_row(height)

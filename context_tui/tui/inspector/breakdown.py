@@ -82,10 +82,7 @@ BREAKPOINT_ROW = BreakdownRow("  cache breakpoint")
 def build_breakdown_rows(
     context: Context, sizes: ContextSizes, by_size: bool = True, opened: Container[str] = ()
 ) -> list[BreakdownRow]:
-    """Return the rows for all sections, headings included, sorted by size or in the order of the file.
-
-    Each category whose name is in *opened* is followed by rows for its parts.
-    """
+    """Return the rows of all sections, by size or in the order of the file; *opened* categories list their parts."""
     facts, parts, column = context.facts, sizes.breakdown, format_token_column(sizes.token_table)
     total = sum(parts.by_category.values())
 
@@ -261,10 +258,7 @@ def _format_row_text(row: BreakdownRow, width: int, call: str) -> str:
 def format_row_line(
     row: BreakdownRow, width: int, is_current: bool, call: str = "", *, is_chosen: bool = False
 ) -> list[Run]:
-    """Format a row in *width* cells: subject, count, tokens, share and, if there is room, a bar.
-
-    *call* is the tool call that a result answers, as one line; *is_chosen* is set if the row filters the timeline.
-    """
+    """Format a row in *width* cells; *call* is the call of a result, and *is_chosen* set if it filters the timeline."""
     if row.tokens is None:
         if row.note:
             return _format_heading(row, width)
@@ -344,10 +338,7 @@ class BreakdownView(ScrollView, can_focus=True):
         row_filter: filters.RowFilter = NO_FILTER,
         reader: MessageReader | None = None,
     ) -> None:
-        """Show the parts of a context, marking the row by which *row_filter* filters the timeline.
-
-        *reader* reads the tool calls that the largest results answer.
-        """
+        """Show the parts of a context; *row_filter* filters the timeline, and *reader* reads the calls of results."""
         self._reader = reader
         shown_context, shown_sizes = self._context_and_sizes or (None, None)
         if context is not shown_context or sizes is not shown_sizes:

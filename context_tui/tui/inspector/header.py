@@ -67,10 +67,7 @@ def format_window_alternatives(window: Window) -> str:
 def format_answer_variants(
     tokens: int, window: int, origin: SizeSource, fullness: Fullness | None
 ) -> Iterator[list[Line]]:
-    """Yield a text on why the context is full and what can go, as a list of words, in ever shorter variants.
-
-    While *fullness* is None because it is not computed yet, the text says only how full the context is.
-    """
+    """Yield a text on how full the context is and, if *fullness* is known, why and what can go, in shorter variants."""
     level = _split_words(f"{format_level(tokens, window, origin)}.", f"bold {BAD}" if tokens > window else BOLD)
     if fullness is None:
         yield level

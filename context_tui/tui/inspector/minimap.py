@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import islice, pairwise
+from typing import NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
@@ -25,8 +26,7 @@ MAX_SAMPLED_CHANGES = 4_000
 MAP_WIDTH = 2
 
 
-@dataclass(frozen=True)
-class MapSegment:
+class MapSegment(NamedTuple):
     """The rows that share one line on the map: their tokens, and the verdict on most of their changed bytes."""
 
     tokens: int
@@ -41,21 +41,19 @@ def build_map_segments(rows: TimelineRows, plan: Plan | None, first: int, point:
         return []
     sums = rows.sums
     bounds = [total * line // lines for line in range(lines + 1)]
-    sizes_by_line: dict[int, dict[str, int]] = {}
+    sizes_by_line = defaultdict[int, Counter[str]](Counter)
     if plan is not None:
         facts = plan.context.facts
         for block in islice(plan.changes, None, None, len(plan.changes) // MAX_SAMPLED_CHANGES + 1):
             message = facts.block_message[block]
             if message < len(rows.first):
-                line = rows.first[message] * lines // total
-                sizes = sizes_by_line.setdefault(line, {})
                 verdict = ACTION_PAST_TENSE[plan.changes[block].action]
-                sizes[verdict] = sizes.get(verdict, 0) + facts.size[block]
+                sizes_by_line[rows.first[message] * lines // total][verdict] += facts.size[block]
     position_of = index_context(plan.context).position_of if plan is not None and plan.dropped_ranges else {}
     segments = []
     for line, (start, end) in enumerate(pairwise(bounds)):
         message = rows.message[min((start + end) // 2, total - 1)]
-        sizes = sizes_by_line.get(line, {})
+        sizes = sizes_by_line[line]
         verdict = max(sizes, key=sizes.__getitem__, default="kept")
         if message < first or message >= point:
             verdict = "before" if message < first else "after"

@@ -223,10 +223,7 @@ def format_value(value: Any) -> str:
 def format_difference_variants(
     changes: list[tuple[str, Any, Any]], old: PlanOutcome, new: PlanOutcome
 ) -> list[Paragraph]:
-    """Format the changed settings and what changed in the outcome, first with the settings' names, then without.
-
-    Each change is a setting's name with its old and new value; *old* and *new* are outcomes for the same context.
-    """
+    """Format *changes* (name, old, new) and what changed in the outcome, first with the names, then without."""
     effects = []
     old_results, new_results = sum(old.changed_results.values()), sum(new.changed_results.values())
     if old_results != new_results:

@@ -157,10 +157,7 @@ class InspectorPanes:
             self.draw_sizes()
 
     def draw_sizes(self, *, force: bool = False) -> None:
-        """Draw the computed context sizes in the header, the breakdown and the status line.
-
-        *force* redraws the header even if no size has changed.
-        """
+        """Draw the sizes in the header (with *force*, even if they are the same), the breakdown and the status line."""
         controller, view, screen = self._controller, self._controller.view, self._screen
         sizes, progress = controller.analysis.get_context_sizes(view), controller.progress
         header = (view.context, sizes, view.session, progress, controller.token_table)

@@ -25,8 +25,7 @@ GLYPH_LABELS = {NEW_CONTEXT_GLYPH: "new context", DROP_GLYPH: "drop", POINT_GLYP
 HISTORY_GAP = 3
 
 
-@dataclass(frozen=True)
-class HistoryEvent:
+class HistoryEvent(NamedTuple):
     """A new context or a drop of the recorded size, told apart by its ``glyph``, before the given request."""
 
     request: int
@@ -86,8 +85,7 @@ def build_request_history(session: Session) -> RequestHistory:
     return RequestHistory(tokens, messages, [event_by_request[request] for request in sorted(event_by_request)])
 
 
-@dataclass(frozen=True)
-class HistoryColumn:
+class HistoryColumn(NamedTuple):
     """A chart column for the requests from ``first`` up to but not including ``end``, drawn at ``tokens`` tokens."""
 
     first: int

@@ -103,10 +103,7 @@ SUMMARY_SUFFIX, SHORT_SUMMARY_SUFFIX = " + summary", "+"
 
 
 def fit_score_columns(rows: Sequence[ScoreRow], width: int) -> ColumnFitter:
-    """Return the column widths, each with the gap before it, that fit the rows into *width* cells.
-
-    On a narrow screen, the bar is dropped first, then the effect, then the size of the request without the policy.
-    """
+    """Return the column widths, gaps included; the bar, the effect and the size before the plan are dropped first."""
     name = min(max(len("policy"), *(len(row.policy) for row in rows)), MAX_NAME_WIDTH) if rows else 0
     fitter = ColumnFitter(width, 3 + SHARE_WIDTH)
     fitter.reserve("name", name)

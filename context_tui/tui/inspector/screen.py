@@ -418,11 +418,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
     def action_full_screen(self, name: str) -> None:
         screen = self.run_command(build_full_screen, name, self.controller)
         if screen is not None:
-            self.app.push_screen(screen, self._handle_full_screen_closed)
-
-    def _handle_full_screen_closed(self, command: Callable[[], str] | None) -> None:
-        if command is not None:
-            self.run_and_show(command)
+            self.app.push_screen(screen, lambda command: self.run_and_show(command) if command else None)
 
     def action_back(self) -> None:
         """End the first that is active: reading, the search, an open message, the filter, the planning point."""

@@ -46,11 +46,9 @@ class SearchBar(Horizontal):
 
     def start_if_changed(self) -> None:
         """Start the search that the controller holds in a thread, unless that search was already started."""
-        if self._controller.search.number != self._started_number:
-            self._start()
-
-    def _start(self) -> None:
         search = self._controller.search
+        if search.number == self._started_number:
+            return
         self._started_number = search.number
         self.screen.query_one(Timeline).show_matches(frozenset())
         self._show_count("")
@@ -79,7 +77,7 @@ class SearchBar(Horizontal):
         event.stop()
         self.screen.query_one(Detail).set_search_text("")
         self._controller.search.start(self._controller.view.session, event.value)
-        self._start()
+        self.start_if_changed()
 
     @on(Input.Submitted)
     def _handle_input_submitted(self, event: Input.Submitted) -> None:

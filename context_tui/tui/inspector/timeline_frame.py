@@ -133,10 +133,7 @@ class Legend(Widget):
 def fit_legend(
     style_names: Sequence[str], totals: Mapping[str, Sequence[str]], width: int, unit: str = DEFAULT_UNIT
 ) -> list[tuple[str, str]]:
-    """Choose (style, text) pairs for the legend that fit in *width* cells; open turns and bars come last.
-
-    Each text leaves room for the shortest variants of the texts after it.
-    """
+    """Choose (style, text) pairs that fit in *width* cells with the texts after them; open turns and bars come last."""
     forms = {
         name: totals.get(name) or ((VERDICT_LABELS[name],) if name in VERDICT_LABELS else SIGN_LABELS[name][1:])
         for name in style_names

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
-from pygments.token import Comment, Generic, Keyword, Literal, Name, Number, String, Token  # type: ignore[import-untyped]
+from pygments.token import Comment, Generic, Keyword, Literal, Name, Number, String  # type: ignore[import-untyped]
 from pygments.util import ClassNotFound  # type: ignore[import-untyped]
 
 from context_tui.session.values import Checkpoint
@@ -58,9 +60,5 @@ def _append_span(spans: list[StyleSpan], span: StyleSpan) -> None:
     spans.append(span)
 
 
-def _find_token_style(kind: object) -> str:
-    while kind is not None and kind is not Token:
-        if kind in _TOKEN_STYLES:
-            return _TOKEN_STYLES[kind]
-        kind = getattr(kind, "parent", None)
-    return ""
+def _find_token_style(kind: Any) -> str:
+    return next((_TOKEN_STYLES[each] for each in reversed(kind.split()) if each in _TOKEN_STYLES), "")

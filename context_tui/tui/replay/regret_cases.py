@@ -86,10 +86,7 @@ def find_side(selection: CaseSelection, index: int, name: str) -> CaseSide:
 
 
 def choose_needle(case: RegretCase, block: Mapping[str, Any], name: str) -> str:
-    """Return the text to highlight on a side: the needed text or, in a call that fetches again, its argument.
-
-    The result is empty if the block does not contain the text, for example because it can no longer be read.
-    """
+    """Return the needed text or, in a call that fetches again, its argument, if the block contains it; "" otherwise."""
     if name == "used" and case.tier == "re-fetch":
         return _find_fetch_argument(block)
     text = get_searchable_text(dict(block))

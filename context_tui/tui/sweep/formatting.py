@@ -120,10 +120,7 @@ def format_legend(board: SweepBoard, width: int) -> list[Run]:
 
 
 def format_setting(board: SweepBoard, width: int) -> Iterator[list[Run]]:
-    """Yield lines about the setting under the cursor, the most important first so that the last may be cut.
-
-    The lines are its rank, its numbers, its changes from the current setting, and its native configuration.
-    """
+    """Yield lines about the setting under the cursor, as the last may be cut: rank, numbers, changes, configuration."""
     name = board.cursor
     totals, setting = board.totals.get(name), board.settings_by_name.get(name)
     if setting is None:
@@ -233,10 +230,7 @@ def _format_difference(number: int) -> str:
 
 
 def compute_changes(old: SweepSetting, new: SweepSetting) -> list[tuple[str, object, object]]:
-    """Return (name, old value, new value) for each parameter in which two settings of the same policy differ.
-
-    Parameters of nested policies are named ``POLICY.KEY``.
-    """
+    """Return (name, old, new) for each parameter that differs; those of nested policies are named ``POLICY.KEY``."""
     old_values, new_values = _collect_changed_values(old), _collect_changed_values(new)
     changes = []
     for policy, name in dict.fromkeys([*new_values, *old_values]):
@@ -253,10 +247,7 @@ def _collect_changed_values(setting: SweepSetting) -> dict[tuple[str, str], obje
 
 
 def find_best_by_project(board: SweepBoard) -> list[tuple[str, str, str]]:
-    """Return the best setting for each project, with its savings as text.
-
-    The best one saves most among the settings whose regret is not above that of the current setting.
-    """
+    """Return for each project the setting that saves most with no more regret than the current one, as texts."""
     return [
         (
             format_safe_line(project),

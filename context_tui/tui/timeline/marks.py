@@ -73,10 +73,7 @@ CHANGED_VERDICTS = frozenset({"cleared", "truncated", "summarised", "dropped"})
 
 
 class RowMarker:
-    """The marks of all rows, each computed on demand from the current plan, or else from the last applied plan.
-
-    Reasons state sizes by the measure of ``token_table``, if there is one.
-    """
+    """The marks of all rows by the current plan, or else by the last applied plan, each computed on demand."""
 
     def __init__(
         self,

@@ -6,7 +6,8 @@ Columns and bars fill cells in eighths. All characters must be one cell wide; st
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
+from operator import itemgetter
 
 from context_tui.tui.terminal.cells import HORIZONTAL_BLOCKS, VERTICAL_BLOCKS
 from context_tui.tui.widgets.styled_text import Run
@@ -69,14 +70,8 @@ class Canvas:
 
     def get_line(self, y: int = 0) -> list[Run]:
         """Return line *y* as runs, each of neighbouring cells with the same style."""
-        glyphs, styles = self._glyphs[y], self._styles[y]
-        runs: list[Run] = []
-        start = 0
-        for x in range(1, self.width + 1):
-            if x == self.width or styles[x] != styles[start]:
-                runs.append(("".join(glyphs[start:x]), styles[start]))
-                start = x
-        return runs
+        groups = groupby(zip(self._glyphs[y], self._styles[y], strict=True), itemgetter(1))
+        return [("".join(glyph for glyph, _ in cells), style) for style, cells in groups]
 
     def get_lines(self) -> list[list[Run]]:
         """Return all lines as runs, from top to bottom."""

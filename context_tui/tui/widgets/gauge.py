@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from context_tui.lab.fullness import ContextPart
 from context_tui.text.numbers import format_tokens
@@ -12,8 +12,7 @@ from context_tui.tui.widgets.canvas import Canvas, distribute_cells
 from context_tui.tui.widgets.styled_text import Run
 
 
-@dataclass(frozen=True)
-class CategoryStyle:
+class CategoryStyle(NamedTuple):
     """Appearance of a content category in the gauge: two names, a fill pattern and a colour."""
 
     name: str

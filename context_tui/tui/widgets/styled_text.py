@@ -24,10 +24,7 @@ def build_lines(lines: Iterable[Iterable[Run]]) -> Content:
 
 
 def build_choice_strip(labels: Mapping[str, str], chosen: str, width: int = 0) -> Content:
-    """Build a strip of labels, with the chosen one marked; a click runs the screen's action ``choose``.
-
-    A new line starts at *width* cells, unless that is 0.
-    """
+    """Build lines of *width* cells (0: one line) with labels that a click chooses, and the chosen one marked."""
     parts: list[Content | str] = []
     line_cells = 0
     for name, label in labels.items():

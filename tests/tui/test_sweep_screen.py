@@ -280,9 +280,8 @@ async def test_the_cursor_is_always_in_sight() -> None:
             await pilot.pause()
             place, room = found.board.cursor_index - found._first_row, found._visible_rows
             assert 0 <= place < room, keys
-        table = found.query_one("#sweep-table", ClickableLines)
-        found.post_message(ClickableLines.Scrolled(table, -3))
-        table.post_message(ClickableLines.Scrolled(table, 3))
+        found._scroll_table(-3)
+        found._scroll_table(3)
         await pilot.pause()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from textual import events, on
+from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
@@ -78,7 +78,7 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]
         with Horizontal(id="cuts-top"):
             with Vertical(id="cuts-both"):
                 yield LinesPane(self._format_heads, id="cuts-heads")
-                yield ClickableLines(self._format_rows, id="cuts-rows")
+                yield ClickableLines(self._format_rows, self._click_row, self.action_move, id="cuts-rows")
             yield LinesPane(self._format_categories, id="cuts-categories")
         yield ReadingPane(id="cuts-text")
         yield KeyFooter()
@@ -216,17 +216,12 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]
         else:
             self.app.push_screen(build_instructions_screen(self.comparison.instructions))
 
-    @on(ClickableLines.Clicked)
-    def _handle_click(self, event: ClickableLines.Clicked) -> None:
+    def _click_row(self, line: int, _: int, is_double: bool) -> None:
         if self.comparisons:
-            height, count = event.pane.content_size.height, len(self.comparison.rows)
-            if 0 <= event.line < min(height, count):
-                self.comparison.cursor = self.comparison.compute_first_row(height) + event.line
+            height, count = self.query_one(ClickableLines).content_size.height, len(self.comparison.rows)
+            if 0 <= line < min(height, count):
+                self.comparison.cursor = self.comparison.compute_first_row(height) + line
                 self.draw()
-
-    @on(ClickableLines.Scrolled)
-    def _handle_wheel(self, event: ClickableLines.Scrolled) -> None:
-        self.action_move(event.lines)
 
     @when_ready
     def action_inspect(self) -> None:

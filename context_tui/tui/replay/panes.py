@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from textual import events
-from textual.message import Message
 
 from context_tui.tui.replay.charts import Charts, ThresholdLine
 from context_tui.tui.widgets.styled_text import Lines, LinesPane
@@ -17,24 +15,21 @@ class ChartsView(LinesPane, can_focus=True):
 
     BINDING_GROUP_TITLE = "Chart"
 
-    @dataclass
-    class CallPointed(Message):
-        """Posted when the user points at a call; ``number`` is the clicked policy, or None during a drag."""
+    def __init__(
+        self,
+        draw_charts: Callable[[int, int], Charts],
+        point_at: Callable[[int, int | None], object],
+        drag_threshold: Callable[[ThresholdLine, int, bool], object],
+        *,
+        id: str | None = None,
+    ) -> None:
+        """Create a pane.
 
-        call: int
-        number: int | None
-
-    @dataclass
-    class ThresholdDragged(Message):
-        """Posted while a threshold is dragged; ``is_first`` is set in the first message of a drag."""
-
-        threshold: ThresholdLine
-        tokens: int
-        is_first: bool
-
-    def __init__(self, draw_charts: Callable[[int, int], Charts], *, id: str | None = None) -> None:
+        *point_at* receives a call and the clicked policy, or None during a drag. *drag_threshold* receives a threshold,
+        the tokens that it is dragged to, and whether the drag has just begun.
+        """
         super().__init__(self._draw_lines, id=id)
-        self._draw_charts = draw_charts
+        self._draw_charts, self._point_at, self._drag_threshold = draw_charts, point_at, drag_threshold
         self.charts = Charts([])
         self._is_dragging = self._is_threshold_dragged = False
         self._pressed_threshold: ThresholdLine | None = None  # dragged once the mouse moves up or down
@@ -62,9 +57,7 @@ class ChartsView(LinesPane, can_focus=True):
         if self._pressed_threshold is not None and (self._is_threshold_dragged or y != self._last_y):
             tokens = self.charts.compute_size(self._pressed_threshold.number, y)
             if tokens is not None and (y != self._last_y or not self._is_threshold_dragged):
-                self.post_message(
-                    self.ThresholdDragged(self._pressed_threshold, tokens, not self._is_threshold_dragged)
-                )
+                self._drag_threshold(self._pressed_threshold, tokens, not self._is_threshold_dragged)
                 self._is_threshold_dragged, self._last_y = True, y
         elif event.delta_x or self._pressed_threshold is None:
             self._post_pointed_call(
@@ -83,4 +76,4 @@ class ChartsView(LinesPane, can_focus=True):
     def _post_pointed_call(self, event: events.MouseEvent, number: int | None) -> None:
         call = self.charts.find_call(event.x - self.gutter.left)
         if call is not None:
-            self.post_message(self.CallPointed(call, number))
+            self._point_at(call, number)

@@ -63,7 +63,7 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     def compose(self) -> ComposeResult:
         yield LinesPane(self._draw_head, id="regrets-head")
-        yield ClickableLines(self._draw_list, id="regrets-list")
+        yield ClickableLines(self._draw_list, self._click_list, id="regrets-list")
         yield LinesPane(self._draw_evidence, id="regrets-evidence")
         with Container(id="regrets-sides"):
             for side in SIDES:
@@ -187,11 +187,10 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
             self.case_index = min(max(index, 0), len(self.case_selection) - 1)
             self.draw()
 
-    @on(ClickableLines.Clicked)
-    def _select_clicked_case(self, event: ClickableLines.Clicked) -> None:
-        if self.case_selection and event.line >= 1:
-            count, height = len(self.case_selection), event.pane.content_size.height
-            number = regret_cases.compute_first_row(count, self.case_index, height) + event.line - 1
+    def _click_list(self, line: int, _: int, is_double: bool) -> None:
+        if self.case_selection and line >= 1:
+            count, height = len(self.case_selection), self.query_one(ClickableLines).content_size.height
+            number = regret_cases.compute_first_row(count, self.case_index, height) + line - 1
             if number < count:
                 self._select_case(number)
 

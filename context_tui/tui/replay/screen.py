@@ -6,7 +6,7 @@ import time
 from functools import partial
 from typing import Any
 
-from textual import events, on
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingsMap
 from textual.containers import Vertical
@@ -35,7 +35,7 @@ from context_tui.tui.comparison import (
 )
 from context_tui.tui.controller import Controller
 from context_tui.tui.replay import formatting, setting_controls
-from context_tui.tui.replay.charts import Charts, draw_charts
+from context_tui.tui.replay.charts import Charts, ThresholdLine, draw_charts
 from context_tui.tui.replay.panes import ChartsView
 from context_tui.tui.replay.regrets import RegretsScreen
 from context_tui.tui.replay.setting_controls import ThresholdDrag, ThresholdHandle
@@ -104,12 +104,11 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     def compose(self) -> ComposeResult:
         yield LinesPane(self._draw_header, id="replay-header")
-        yield ChartsView(self._draw_charts, id="replay-charts")
+        yield ChartsView(self._draw_charts, self._point_at_call, self._drag_threshold, id="replay-charts")
         yield LinesPane(self._draw_call, id="replay-words")
         with Vertical(id="replay-bottom"):
-            yield ClickableLines(
-                partial(formatting.format_policy_table, self.comparison), is_focusable=False, id="replay-table"
-            )
+            draw_table = partial(formatting.format_policy_table, self.comparison)
+            yield ClickableLines(draw_table, self._click_table, is_focusable=False, id="replay-table")
             with Vertical(id="replay-settings"):
                 yield SettingRows(self._set_param, id="replay-rows")
         yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], id="replay-limits")
@@ -336,25 +335,23 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self.zoom = min(max(self.zoom + step, 0), max_zoom)
         self.draw_cursor()
 
-    @on(ChartsView.CallPointed)
-    def _select_pointed_call(self, event: ChartsView.CallPointed) -> None:
-        self.comparison.move_to_call(event.call)
-        if event.number is not None and event.number != self.comparison.selected_number:
-            self.comparison.select_lane(event.number)
+    def _point_at_call(self, call: int, number: int | None) -> None:
+        self.comparison.move_to_call(call)
+        if number is not None and number != self.comparison.selected_number:
+            self.comparison.select_lane(number)
             self.draw()
         else:
             self.draw_cursor()
 
-    @on(ChartsView.ThresholdDragged)
-    def _set_dragged_threshold(self, event: ChartsView.ThresholdDragged) -> None:
-        if event.is_first:
-            if event.threshold.number != self.comparison.selected_number:
-                self.comparison.select_lane(event.threshold.number)
+    def _drag_threshold(self, threshold: ThresholdLine, tokens: int, is_first: bool) -> None:
+        if is_first:
+            if threshold.number != self.comparison.selected_number:
+                self.comparison.select_lane(threshold.number)
                 self.draw()
-            self._grab_threshold(event.threshold.tokens)
-        if self._dragged_threshold is not None and event.threshold.number == self.comparison.selected_number:
+            self._grab_threshold(threshold.tokens)
+        if self._dragged_threshold is not None and threshold.number == self.comparison.selected_number:
             drag, handle = self._dragged_threshold
-            value = drag.compute_value(handle, event.tokens)
+            value = drag.compute_value(handle, tokens)
             rows = self.query_one(SettingRows)
             name = handle.control.name
             rows.choose_row(next((n for n, each in enumerate(rows.parameters) if each.name == name), rows.row))
@@ -376,12 +373,11 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self.comparison.select_lane(self.comparison.selected_number + step)
         self.draw()
 
-    @on(ClickableLines.Clicked)
-    def _select_clicked_policy(self, event: ClickableLines.Clicked) -> None:
-        count, height = len(self.comparison.lanes), event.pane.content_size.height
+    def _click_table(self, line: int, _: int, is_double: bool) -> None:
+        count, height = len(self.comparison.lanes), self.query_one(ClickableLines).content_size.height
         first = formatting.compute_first_visible(count, self.comparison.selected_number, height)
-        number = first + event.line - 1
-        if event.line >= 1 and number < min(count, first + height - 2):
+        number = first + line - 1
+        if line >= 1 and number < min(count, first + height - 2):
             self.comparison.select_lane(number)
             self.draw()
 

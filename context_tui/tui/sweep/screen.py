@@ -97,8 +97,8 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
                 yield Input(board.grid_text, id="sweep-grid", compact=True, select_on_focus=False)
         yield LinesPane(self._draw_status, id="sweep-status")
         with Container(id="sweep-panes"):
-            yield ClickableLines(self._draw_table, id="sweep-table")
-            yield ClickableLines(self._draw_plot, is_focusable=False, id="sweep-plot")
+            yield ClickableLines(self._draw_table, self._click_table, self._scroll_table, id="sweep-table")
+            yield ClickableLines(self._draw_plot, self._click_plot, is_focusable=False, id="sweep-plot")
         yield LinesPane(lambda width, _: list(formatting.format_setting(board, width)), id="sweep-words")
         yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], id="sweep-limits")
         yield KeyFooter()
@@ -289,32 +289,29 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
             self.board.move_to_setting(name)
             self.draw_cursor()
 
-    @on(ClickableLines.Clicked, "#sweep-table")
-    def _select_clicked_row(self, event: ClickableLines.Clicked) -> None:
-        if event.line == 0:
-            order = self._get_table_layout(event.pane.content_size.width).find_order(event.x)
+    def _click_table(self, line: int, x: int, is_double: bool) -> None:
+        if line == 0:
+            order = self._get_table_layout(self._table_pane.content_size.width).find_order(x)
             if order:
                 self.board.set_order(order)
                 self.draw()
             return
-        index = self._first_row + event.line - 1
-        if event.line > 0 and index < len(self.board.listed_names):
+        index = self._first_row + line - 1
+        if line > 0 and index < len(self.board.listed_names):
             self.board.move_to_index(index)
             self.draw_cursor()
-            if event.is_double:
+            if is_double:
                 self.action_take()
 
-    @on(ClickableLines.Scrolled, "#sweep-table")
-    def _scroll_table(self, event: ClickableLines.Scrolled) -> None:
+    def _scroll_table(self, lines: int) -> None:
         last = max(len(self.board.listed_names) - self._visible_rows, 0)
-        self._first_row = min(max(self._first_row + event.lines, 0), last)
-        event.pane.refresh()
+        self._first_row = min(max(self._first_row + lines, 0), last)
+        self._table_pane.refresh()
         self._draw_titles()
 
-    @on(ClickableLines.Clicked, "#sweep-plot")
-    def _select_clicked_setting(self, event: ClickableLines.Clicked) -> None:
+    def _click_plot(self, line: int, x: int, _: bool) -> None:
         scatter = self._scatter_cache[2] if self._scatter_cache else None
-        name = scatter.find_nearest(event.x - plot.GUTTER, event.line) if scatter else None
+        name = scatter.find_nearest(x - plot.GUTTER, line) if scatter else None
         if name is not None:
             self.board.move_to_setting(name)
             self.draw()

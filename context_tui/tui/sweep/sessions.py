@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from textual import on
 from textual.app import ComposeResult
 from textual.message import Message
 from textual.screen import Screen
@@ -99,7 +98,7 @@ class SessionsScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield LinesPane(self._draw_header, id="sessions-header")
-        yield ClickableLines(self._draw_lines, id="sweep-sessions")
+        yield ClickableLines(self._draw_lines, self._click, self.action_move, id="sweep-sessions")
         yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], id="sessions-limits")
         yield KeyFooter()
 
@@ -129,18 +128,13 @@ class SessionsScreen(Screen[None]):
         for pane in self.query(LinesPane):
             pane.refresh()
 
-    @on(ClickableLines.Clicked)
-    def _select_clicked_session(self, event: ClickableLines.Clicked) -> None:
-        place = self._first_row + event.line - 1
-        if event.line > 0 and place < len(self.session_rows):
+    def _click(self, line: int, _: int, is_double: bool) -> None:
+        place = self._first_row + line - 1
+        if line > 0 and place < len(self.session_rows):
             self.cursor_index = place
             self.query_one(ClickableLines).refresh()
-            if event.is_double:
+            if is_double:
                 self.action_open()
-
-    @on(ClickableLines.Scrolled)
-    def _shift_rows(self, event: ClickableLines.Scrolled) -> None:
-        self.action_move(event.lines)
 
     def action_open(self) -> None:
         row, _ = self.session_rows[self.cursor_index]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -122,10 +123,7 @@ MeasureKey = tuple[Facts, int, TokenMeasure]
 
 
 class MeasuredRows(NamedTuple):
-    """Token sizes for a session by one token measure, and the timeline rows that show these sizes.
-
-    ``is_provisional`` is set if the session has grown since the factors of the measure were computed.
-    """
+    """The sizes of a session and its rows; provisional if the session has grown since the factors were computed."""
 
     token_table: TokenTable
     rows: TimelineRows
@@ -215,10 +213,7 @@ def find_first_effect(view: View, states: Sequence[RuntimeState], checkpoint: Ch
         if high == len(states) - 1:
             return None
         low, high = high, min(2 * high + 1, len(states) - 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if has_changes(middle) else (middle, high)
-    return states[high].at
+    return states[low + 1 + bisect_left(range(low + 1, high), True, key=has_changes)].at
 
 
 def _get_context_key(view: View) -> object:

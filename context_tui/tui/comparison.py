@@ -316,10 +316,7 @@ class Comparison:
         return None
 
     def update(self, task: ReplayTask, result: LaneResult | str) -> bool:
-        """Store a task's result or error message; return False, storing nothing, if the result is no longer needed.
-
-        A result for earlier settings of the policy is also stored, so that charts move while a value is dragged.
-        """
+        """Store a result, also for earlier settings, as while a value is dragged; return False if it is not needed."""
         lane, key = task.lane, self.build_key(task.lane)
         if task.result is not None and task.result is not lane.result:
             return False

@@ -455,10 +455,6 @@ class Controller:
         """The number of search matches and which one of them is selected, as text."""
         return self.search.format_count(self.view.cursor, self.search.list_matches(self.rows, self.limited_rows))
 
-    def build_filter_marker(self) -> RowMarker:
-        """Return the marker by which filters judge rows; it knows no plan while the session is being read."""
-        return RowMarker(self.view.context, None) if self.is_reading else self.marker
-
     def toggle_filter(self, kind: str, value: str | int) -> None:
         """Add one condition to the filter or remove it if it is set; an empty *kind* clears the whole filter."""
         row_filter = self.view.filter.toggle_condition(kind, value) if kind else NO_FILTER

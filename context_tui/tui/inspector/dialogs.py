@@ -13,6 +13,7 @@ from context_tui.policies.parameters import format_assignments
 from context_tui.policies.registry import POLICIES
 from context_tui.tui.inspector.filter_counts import FilterCounts, find_possible_verdicts
 from context_tui.tui.inspector.filter_screen import FilterChoice, FilterScreen, build_filter_lines
+from context_tui.tui.timeline.marks import RowMarker
 from context_tui.tui.timeline.rows import Location
 from context_tui.tui.view import format_policy_tooltip
 from context_tui.tui.widgets.dialogs import (
@@ -90,7 +91,7 @@ async def save_policy_settings(inspector: InspectorScreen) -> None:
 def choose_filter(inspector: InspectorScreen) -> None:
     """Open the filter dialog, and add or remove the condition that the user chooses there."""
     view, controller = inspector.view, inspector.controller
-    rows, marker = controller.rows, controller.build_filter_marker()
+    rows, marker = controller.rows, RowMarker(view.context, None) if controller.is_reading else controller.marker
     verdicts = find_possible_verdicts(marker, len(rows.first))
     lines = list(build_filter_lines(view.session.facts, view.filter, verdicts, view.policy, applied=bool(view.applied)))
 

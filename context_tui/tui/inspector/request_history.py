@@ -56,10 +56,7 @@ class WindowCrossing(NamedTuple):
 
 @lru_cache(maxsize=4)
 def find_window_crossings(history: RequestHistory, window: int, at: int) -> dict[int, WindowCrossing]:
-    """Return the crossing for each percentage in ``WINDOW_TICKS`` that a request before *at* reached.
-
-    If the last of these requests is above a percentage, its latest crossing counts, otherwise the first.
-    """
+    """Return for each percentage its crossing before *at*: the latest if the size is still above it, else the first."""
     point, crossings = bisect_left(history.messages, at), {}
     for tick in WINDOW_TICKS:
         limit, row = window * tick / 100, point

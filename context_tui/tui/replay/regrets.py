@@ -8,7 +8,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
-from textual.widget import Widget
 
 from context_tui.lab.study import Study
 from context_tui.text.sanitize import make_visible
@@ -210,9 +209,9 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Remember which side has the focus, so that enter opens that side."""
-        widget: Widget = event.widget
-        if widget.id in ("regrets-dropped", "regrets-used"):
-            self._select_side(widget.id.removeprefix("regrets-"))
+        side = (event.widget.id or "").removeprefix("regrets-")
+        if side in SIDES:
+            self._select_side(side)
 
     @when_ready
     def action_scope(self) -> None:

@@ -68,10 +68,7 @@ def build_frame(points: Sequence[PlotPoint], width: int, height: int) -> PlotFra
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
-    """The points in a plot; ``cells`` maps each occupied cell to one of the settings there.
-
-    The settings on the Pareto front are joined by steps if the front is that of the plot's own axes.
-    """
+    """The points in a plot; ``cells`` maps cells to settings. With ``has_steps``, steps join the Pareto front."""
 
     points: Mapping[str, PlotPoint]
     frontier: Sequence[str]

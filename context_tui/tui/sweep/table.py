@@ -23,10 +23,7 @@ MIN_VALUE_CELLS, MAX_VALUE_CELLS = 5, 18
 
 
 class SweepColumn(NamedTuple):
-    """A column of numbers: its heading, its sort order, and its rank, which is lowest for the column dropped first.
-
-    ``format_value`` formats a value in full, or abbreviated.
-    """
+    """A column of numbers, in full or abbreviated; the column of the lowest rank is dropped first."""
 
     head: str
     order: str

@@ -20,10 +20,7 @@ from context_tui.tui.widgets.bindings import read_bindings
 
 
 class InputPrompt(ModalScreen[str | None]):
-    """Dialog that asks for a line of text and returns that text, or None if cancelled.
-
-    *check* must raise ``Error`` or ``ValueError`` for text that is not valid; the dialog then shows the message.
-    """
+    """Dialog that returns a line of text, or None; *check* raises ``Error`` or ``ValueError`` for an invalid text."""
 
     CSS_PATH = "dialogs.tcss"
     BINDINGS = read_bindings("input-prompt")
@@ -49,7 +46,6 @@ class InputPrompt(ModalScreen[str | None]):
 
     @on(Input.Submitted)
     def accept(self, event: Input.Submitted) -> None:
-        """Close the dialog with the entered text, or show the error if the text is not valid."""
         if error := self._find_error(event.value):
             self._show_hint(error)
         else:
@@ -106,7 +102,6 @@ class ChoicePrompt(ModalScreen[str | None]):
 
     @on(Button.Pressed)
     def handle_button(self, event: Button.Pressed) -> None:
-        """Close the dialog with the name of the answer whose button was pressed."""
         self.dismiss(event.button.name)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from textual.content import Content
 from textual.screen import Screen
@@ -22,6 +22,7 @@ from context_tui.tui.inspector.scoreboard import Scoreboard, build_score_rows, f
 from context_tui.tui.inspector.timeline import Timeline
 from context_tui.tui.inspector.timeline_frame import ColumnHeads, Legend, StatusLine
 from context_tui.tui.inspector.workers import InspectorWorkers
+from context_tui.tui.options import InspectorOptions
 from context_tui.tui.reader.detail import Detail
 from context_tui.tui.reader.document import DocumentSource, describe_request
 from context_tui.tui.rendering.formatting import (
@@ -36,9 +37,6 @@ from context_tui.tui.timeline.marks import NO_MARK
 from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, Location
 from context_tui.tui.timeline.turns import TurnSummaries
 from context_tui.tui.view import View, format_settings
-
-if TYPE_CHECKING:
-    from context_tui.tui.options import InspectorOptions
 
 REST_DELAY_S, DETAIL_DELAY_S = 0.04, 0.08
 """Seconds after the last change until the other panes are drawn, and after the last move until the message is drawn."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from textual import events, on, work
 from textual.app import ComposeResult
@@ -35,16 +35,13 @@ from context_tui.tui.inspector.timeline import Timeline
 from context_tui.tui.inspector.timeline_frame import ColumnHeads, Legend, StatusLine
 from context_tui.tui.inspector.workers import InspectorWorkers
 from context_tui.tui.loading import ReadFailure, SessionSnapshot
+from context_tui.tui.options import InspectorOptions
 from context_tui.tui.reader.detail import Detail
 from context_tui.tui.threads import WorkErrorHandler
 from context_tui.tui.timeline.rows import TURN_HEAD, Location
 from context_tui.tui.view import View, build_inspector_state
 from context_tui.tui.widgets.bindings import KeyFooter
 from context_tui.tui.widgets.text_screen import HELP_NOTES
-
-if TYPE_CHECKING:
-    from context_tui.tui.options import InspectorOptions
-
 
 Result = TypeVar("Result")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
@@ -11,14 +10,12 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.widgets import Input, Static
 
+from context_tui.tui.controller import Controller
 from context_tui.tui.inspector.timeline import Timeline
+from context_tui.tui.inspector.workers import InspectorWorkers
 from context_tui.tui.reader.detail import Detail
+from context_tui.tui.search import SearchReport
 from context_tui.tui.widgets.bindings import read_bindings
-
-if TYPE_CHECKING:
-    from context_tui.tui.controller import Controller
-    from context_tui.tui.inspector.workers import InspectorWorkers
-    from context_tui.tui.search import SearchReport
 
 
 class SearchBar(Horizontal):

@@ -218,6 +218,15 @@ def test_langchain_summarize() -> None:
     assert not fires(conversation([4_000_000] * 4), "langchain-summarize", window=200_000)
 
 
+@pytest.mark.parametrize(
+    ("size", "idle", "acts"), [(200_000, 3_240, True), (200_000, 3_239, False), (199_999, 9_000, False)]
+)
+def test_claude_code_idle(size: int, idle: int, acts: bool) -> None:
+    """Claude Code 2.1.332: nine tenths of an hour after the last request, if 200,000 tokens are in the context."""
+    session = conversation([4 * 1_000] * (size // 1_000 - 1) + [4 * (size % 1_000 + 1_000)])
+    assert ct.plan(session, "claude-code-idle", window=1_000_000, idle_seconds=idle).trigger.fires == acts
+
+
 def test_deepagents() -> None:
     """deepagents: the newest messages that fit 0.10 of the window are kept; six where no window is known."""
     session = conversation([8_000] * 12)  # 2,005 tokens at 4 characters each, 2,429 at 3.3

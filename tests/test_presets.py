@@ -41,7 +41,7 @@ NAMES = (
     "none defect koda agent-sdk claude-code-auto claude-code-micro claude-code-micro-by-size anthropic-clear-tool-uses "
     "anthropic-compact codex opencode-prune opencode-compact gemini-compress gemini-masking langchain-clear "
     "langchain-summarize deepagents openhands-masking openhands-condenser swe-agent-last-n cline roo-condense "
-    "roo-truncate goose pi letta hermes aider"
+    "roo-truncate goose pi letta hermes aider claude-code-idle agent-framework"
 ).split()
 """Every one that there is, besides the seven older policies."""
 
@@ -305,6 +305,21 @@ def test_langchain_clear() -> None:
     assert body(left, (2, 0)) == body(left, (4, 0)) == "[cleared]" and body(left, (6, 0)) == "c"
     assert left[0::2][3:] == before[0::2][3:] and left[1::2] == before[1::2]
     assert not ct.plan(ct.apply(session, plan), "langchain-clear").has_changes
+
+
+def test_agent_framework_shortens_then_drops() -> None:
+    """Microsoft Agent Framework: of a window of 100,000, 83,616 are for the input. Above half of it, results but the
+    newest four are cut to 4,096 characters; above four fifths, the oldest messages go until half of it is left.
+    """
+    small, large = told(typed(), rounds(10, 16_000)), told(typed(), rounds(11, 16_000))  # 4,000 tokens each, and calls
+    assert not fires(small, "agent-framework", window=100_000) and fires(large, "agent-framework", window=100_000)
+    plan = ct.plan(large, "agent-framework", window=100_000)
+    left = left_by(large, plan)
+    shortened = [body(left, place) for place in bodies_changed(plan)]
+    assert len(shortened) == 7 and {len(each) for each in shortened} == {4_096}
+    assert not plan.dropped_ranges
+    plan = ct.plan(conversation([4_000] * 100), "agent-framework", window=100_000)  # 1,000 tokens each
+    assert not plan.changes and plan.dropped_ranges == (range(59),)
 
 
 def test_langchain_counts_what_there_is() -> None:

@@ -24,10 +24,17 @@ T = TypeVar("T")
 
 PRESETS = (
     *("none", "defect", "koda", "agent-sdk", "claude-code-auto", "claude-code-micro", "claude-code-micro-by-size"),
-    *("anthropic-clear-tool-uses", "anthropic-compact", "codex", "opencode-prune", "opencode-compact"),
+    *(
+        "claude-code-idle",
+        "anthropic-clear-tool-uses",
+        "anthropic-compact",
+        "codex",
+        "opencode-prune",
+        "opencode-compact",
+    ),
     *("gemini-compress", "gemini-masking", "langchain-clear", "langchain-summarize", "deepagents"),
     *("openhands-masking", "openhands-condenser", "swe-agent-last-n", "cline", "roo-condense", "roo-truncate"),
-    *("goose", "pi", "letta", "hermes", "aider"),
+    *("goose", "pi", "letta", "hermes", "aider", "agent-framework"),
 )
 """Policies that are TOML files in the folder ``presets``: the rules of known runtimes."""
 

@@ -47,6 +47,7 @@ _RULE = re.compile(
     r"|mark))\b|\byou should\b|[,;.!]\s+(?:use|keep|stick)\s"
     r"|\b(?:your|each|every) (?:response|answer|message|command|commit|change|file|function|test) should\b"
     r"|\bshould (?:stay|remain|never|always)\b|\bplease (?:keep|use|stick|follow)\b|\bone and only one\b"
+    r"|^(?:at most|at least|no more than)\b|\bshould(?: not|n['’]t)\b"
     r"|\bI (?:don['’]?t|do not) want\b|\blet['’]?s not\b|^Your task is\b|\bexactly the following\b",
     re.IGNORECASE,
 )

@@ -93,6 +93,20 @@ def test_settings_that_save_about_as_much_are_a_range() -> None:
     assert recommend(costs).ranges == {"trigger_reserve": (50_000, 80_000)}
 
 
+@pytest.mark.parametrize(("loss", "saved", "is_gentler"), [(600, 9.1, True), (800, 9.1, False), (600, 9.3, False)])
+def test_a_setting_that_saves_nearly_as_much_and_loses_less_is_named(loss: int, saved: float, is_gentler: bool) -> None:
+    losses, costs = {33_000: 300, 50_000: loss, 60_000: 1_000}, {33_000: 10.0, 50_000: saved, 60_000: 9.0}
+    rows = [
+        replace(build_row(f"s{number}", reserve, cost), drops=SettingDrops(3, 900, 2, losses[reserve], {}))
+        for number in range(4)
+        for reserve, cost in costs.items()
+    ]
+    grid = [build_grid(AUTO, [f"trigger_reserve={each}"])[0] for each in costs]
+    found = recommend_setting(Sweep(grid, rows, current=grid[0].name, saving_unit="money"))
+    sentence = "trigger_reserve=50000 saves 90% as much and loses 40% less of it."
+    assert (sentence in format_recommendation(found)) == is_gentler == (found.gentler is not None)
+
+
 def test_what_is_fetched_again_is_part_of_the_cost() -> None:
     rows = [build_row(f"s{number}", 33_000, 10.0) for number in range(3)]
     rows += [build_row(f"s{number}", 60_000, 9.0, refetch=1.5) for number in range(3)]

@@ -34,6 +34,8 @@ MIN_SESSIONS = 3
 RESAMPLES, SEED = 1_000, 20_261_124
 NEARLY_AS_GOOD = 0.05
 """Part of the saving that a setting may lack to be in the range of settings that are about as good."""
+GENTLER_SAVING, GENTLER_LOSS = 0.8, 0.25
+"""Shares of the saving and of the loss from which on a setting that saves less and loses less is worth a sentence."""
 
 Verdict = Literal[
     "recommended", "depends on extra calls", "no better", "too little evidence", "never fires", "no price"
@@ -61,6 +63,17 @@ class RankedAt(NamedTuple):
         )
 
 
+class Gentler(NamedTuple):
+    """A setting that saves nearly as much as the best one and loses less.
+
+    ``saved_share`` is its saving as a share of the best one's; ``loss_cut`` is the share by which its loss is smaller.
+    """
+
+    setting: str
+    saved_share: float
+    loss_cut: float
+
+
 @dataclass(frozen=True)
 class Recommendation:
     """The best setting of a policy over several sessions, compared with the current one; costs are in ``unit``.
@@ -74,6 +87,8 @@ class Recommendation:
         ranges: for each parameter that differs, the lowest and highest value among settings that save about as much.
         ranking: the best setting without extra calls and, where they were measured, with the measured number of them
             and at the upper end of its interval.
+        gentler: a setting that saves at least ``GENTLER_SAVING`` as much while it loses ``GENTLER_LOSS`` less of what
+            was needed later; of several, the one that saves most. None if there is none.
     """
 
     verdict: Verdict
@@ -88,6 +103,7 @@ class Recommendation:
     wins: int
     ranges: Mapping[str, tuple[Any, Any]]
     ranking: tuple[RankedAt, ...] = ()
+    gentler: Gentler | None = None
 
     @property
     def refetch(self) -> float:
@@ -163,7 +179,22 @@ def recommend_setting(sweep: Sweep, extra_calls: Sequence[float] = ()) -> Recomm
     ranges = _find_ranges(settings, names[best], current, totals)
     setting, wins = settings[names[best]], ranking[0].wins
     result = _build(sweep, setting, settings[current], gains, (low, high), wins, ranges, verdict)
-    return replace(result, ranking=ranking)
+    gentler = _find_gentler(sweep, names[best], totals) if totals[names[best]] > 0 else None
+    return replace(result, ranking=ranking, gentler=gentler)
+
+
+def _find_gentler(sweep: Sweep, best: str, saved: Mapping[str, float]) -> Gentler | None:
+    """Find the setting that saves nearly as much as *best* and loses less of what was needed later."""
+    losses = {name: sweep.totals[name].drops.tokens_used_later or 0 for name in saved}
+    gentler = [
+        name
+        for name in saved
+        if saved[name] >= GENTLER_SAVING * saved[best] and losses[name] <= (1 - GENTLER_LOSS) * losses[best]
+    ]
+    if not losses[best] or not gentler:
+        return None
+    name = max(gentler, key=saved.__getitem__)
+    return Gentler(name, saved[name] / saved[best], 1 - losses[name] / losses[best])
 
 
 def rank_settings(sweep: Sweep, extra_calls: Sequence[float] = ()) -> tuple[RankedAt, ...]:
@@ -271,6 +302,10 @@ def format_recommendation(recommendation: Recommendation) -> list[str]:
     sentences.append(f"It {saving}, with {cost} counted for fetching again what was needed later.")
     needed, needed_today = totals.drops.tokens_used_later or 0, result.current_totals.drops.tokens_used_later or 0
     sentences.append(f"Dropped although needed later: {needed:,} tokens (today {needed_today:,}).")
+    if result.gentler:
+        name = result.gentler.setting.partition(" ")[2]
+        shares = f"saves {result.gentler.saved_share:.0%} as much and loses {result.gentler.loss_cut:.0%} less of it"
+        sentences.append(f"{name} {shares}.")
     for name, (low, high) in result.ranges.items():
         if low != high:
             bounds = f"{format_value(low)} to {format_value(high)}"
@@ -335,5 +370,6 @@ def build_recommendation_report(recommendation: Recommendation, native: Sequence
             "wins": recommendation.wins,
             "resamples": RESAMPLES,
             "ranking": [each._asdict() for each in recommendation.ranking],
+            "gentler": recommendation.gentler._asdict() if recommendation.gentler else None,
         },
     }

@@ -103,3 +103,32 @@ async def test_a_session_that_starts_is_followed_and_the_old_one_is_left(
         await pilot.pause(0.5)
         assert isinstance(app.screen, InspectorScreen) and not app.screen.controller.is_following
         assert app.screen.controller.recorded_session.info.path.endswith("second.jsonl")
+
+
+@pytest.mark.slow
+async def test_it_rings_once_before_the_agent_compacts(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rung: list[str] = []
+    monkeypatch.setattr(ContextTuiApp, "bell", lambda self: rung.append("bell"))
+    made = recordings.Recording()
+
+    def write(*sizes: int) -> Path:
+        for size in sizes:
+            made.user("more")
+            made.assistant(text("done"), use=usage(10, read=size))
+        folder = projects(project)
+        folder.mkdir(parents=True, exist_ok=True)
+        return made.write(folder, "grows.jsonl")
+
+    write(20_000, 40_000, 60_000, 80_000)
+    entry = find_newest_session()
+    assert entry is not None
+    app = ContextTuiApp([entry.info], follow=True)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, InspectorScreen) and app.screen.controller.is_following)
+        screen = app.screen
+        assert isinstance(screen, InspectorScreen) and not rung
+        for count, sizes in ((8, (100_000, 120_000)), (10, (130_000, 145_000)), (12, (155_000, 160_000))):
+            write(*sizes)
+            await until(pilot, lambda count=count: len(screen.controller.view.session) >= 2 * count - 4)  # type: ignore[misc]
+            await pilot.pause(1)
+    assert rung == ["bell"]

@@ -33,6 +33,12 @@ def rows_of(made: Session) -> TimelineRows:
     return rows
 
 
+def test_a_slash_command_is_previewed_without_its_markup() -> None:
+    words = "<command-message>plan</command-message>\n<command-name>/plan</command-name>\n"
+    made = from_messages([{"role": "user", "content": f"{words}<command-args>a < b</command-args>"}])
+    assert MessageReader(made).format_preview(0) == "/plan a < b"
+
+
 def test_every_message_and_every_result_has_a_row() -> None:
     made = session(2, 2)
     rows = rows_of(made)

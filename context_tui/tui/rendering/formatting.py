@@ -40,6 +40,10 @@ _SHELL = re.compile(r"(?:/\S*/)?(?:ba|z|k|da)?sh")
 _CD_PREFIX = re.compile(r"cd ((?:[^\s'\"&|;<>$`\\])+) *(?:&&|;) *(?=\S)")
 
 
+_COMMAND_TAGS = re.compile(r"<command-message>[^<]*</command-message>|</?command-(?:name|args)>")
+"""Markup around a slash command of Claude Code, apart from the name and the arguments."""
+
+
 def format_line(text: str, limit: int = PREVIEW_CHARS) -> str:
     """Return the first *limit* characters of *text* as one line, safe to draw, with runs of blanks collapsed."""
     return " ".join(sanitize_line(text[: limit * 4]).replace("⏎", " ").split())[:limit]
@@ -212,7 +216,7 @@ class MessageReader:
         for row, block in zip(rows, self.read_blocks(message), strict=False):
             kind = facts.kind[row]
             if kind == Kind.TEXT and not facts.block_flags[row] & BlockFlag.INJECTED:
-                texts.append(format_line(str(block.get("text") or "")))
+                texts.append(format_line(_COMMAND_TAGS.sub(" ", str(block.get("text") or ""))))
             elif kind == Kind.TOOL_USE:
                 calls.append(self._format_call_preview(block))
             elif kind == Kind.TEXT:

@@ -673,9 +673,14 @@ def order_at(facts: Facts, at: int) -> tuple[Epoch, Sequence[int]]:
 
 def spans_at(facts: Facts, at: int) -> Spans:
     """Return the messages of the context before message *at* in prompt order, in little memory."""
-    epoch, order = order_at(facts, at)
-    spans = Spans(*epoch.prefix.ranges, range(epoch.start, at))
+    spans, order = recorded_spans_at(facts, at), order_at(facts, at)[1]
     return spans if len(spans) == len(order) else Spans.from_numbers(order)
+
+
+def recorded_spans_at(facts: Facts, at: int) -> Spans:
+    """Return the messages of the context before message *at* in prompt order, with those that were never sent."""
+    epoch = epoch_at(facts, at)
+    return Spans(*epoch.prefix.ranges, range(epoch.start, at))
 
 
 def prompt_row_at(facts: Facts, at: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
@@ -105,6 +105,19 @@ class Spans(Sequence[int]):
     def end(self) -> int:
         """The highest number plus one, or 0 if there are no numbers."""
         return max((span.stop for span in self.ranges), default=0)
+
+    def without(self, other: Spans) -> Spans:
+        """Return the numbers that are not in *other*, in the same order."""
+        removed = sorted(other.ranges, key=lambda span: span.start)
+        starts, ends = [span.start for span in removed], list(accumulate((span.stop for span in removed), max))
+        pieces: list[range] = []
+        for span in self.ranges:
+            start = span.start
+            for each in removed[bisect_right(ends, span.start) : bisect_left(starts, span.stop)]:
+                pieces.append(range(start, each.start))
+                start = max(start, each.stop)
+            pieces.append(range(start, span.stop))
+        return Spans(*pieces)
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0

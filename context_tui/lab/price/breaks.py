@@ -34,7 +34,7 @@ from context_tui.lab.price.cache_requests import (
 )
 from context_tui.lab.price.rates import FIVE_MINUTES, ONE_HOUR, Rates, RateTable
 from context_tui.session.drops import find_drops
-from context_tui.session.facts import Drop, epoch_at, order_at, prompt_row_at
+from context_tui.session.facts import Drop, epoch_at, prompt_row_at, recorded_spans_at
 from context_tui.session.jsontext import compact_json
 from context_tui.session.session import Session
 from context_tui.session.token_factors import estimate_content, fit_earlier_factors, is_other_conversation
@@ -341,11 +341,11 @@ class _BreakSearch:
     def _find_compaction(self, before: int, row: int) -> _Change | None:
         """Return the compaction by which the context of request *row* begins, or None if it is a new one."""
         facts, message = self.facts, self._get_message(row)
-        epoch, order = order_at(facts, message)
+        epoch = epoch_at(facts, message)
         if epoch.cause != "compaction":
             return None
-        known = set(order_at(facts, self._get_message(before))[1])
-        new = self._estimate_new(row, (each for each in order if each not in known))
+        known = recorded_spans_at(facts, self._get_message(before))
+        new = self._estimate_new(row, recorded_spans_at(facts, message).without(known))
         sizes = f"{self.usages[before].context:,} tokens became {self.usages[row].context:,}"
         return _Change(BreakCause.COMPACTION, f"full compaction at message {epoch.message:,}: {sizes}", new=new)
 

@@ -819,6 +819,7 @@ SESSIONS: tuple[tuple[str, int, Making], ...] = (
     ("reads that overlap", 200, lambda n, at: reads(n, at, False)),
     ("drops", 200, drops),
     ("large drops", 200, large_drops),
+    ("some large drops", 20, large_drops),  # few enough that each is explained
     ("nothing but drops", 200, every_drops),
     ("a line for each block", 200, lines_of_one),
     ("blocks in one message", 800, blocks_of_one),

@@ -223,9 +223,9 @@ def test_what_is_inferred_of_a_written_file_is_not_missing_in_it(
     length = len(session.context_at())
     found = drops_of._explain_drop
 
-    def guessed(facts: Facts, row: int, fall: int) -> Drop:
+    def guessed(facts: Facts, results: drops_of._Results, row: int, fall: int) -> Drop:
         first = next(row for row in range(len(facts.kind)) if facts.kind[row] == Kind.TOOL_RESULT)
-        return replace(found(facts, row, fall), cleared_blocks=(first,))
+        return replace(found(facts, results, row, fall), cleared_blocks=(first,))
 
     monkeypatch.setattr(drops_of, "_explain_drop", guessed)
     export(session, tmp_path / "copy.db", "koda")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from threading import Lock
 
 from context_tui.session.blocks import bytes_to_tokens
-from context_tui.session.facts import Drop, Facts, epoch_at, find_last_rewrite, order_at
+from context_tui.session.facts import Drop, Epoch, Facts, epoch_at, find_last_rewrite, order_at, recorded_spans_at
 from context_tui.session.markers import PLACEHOLDERS
 from context_tui.session.token_factors import (
     ContentTokens,
@@ -55,6 +55,87 @@ _LOCK = Lock()
 """Lock for the search, because several threads use a session while it is read."""
 
 
+_Candidate = tuple[int, float]
+"""A result that may be cleared, and the tokens that this frees."""
+
+
+class _Results:
+    """The results of an epoch and their positions in its requests. Valid for one search, as the facts may grow."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._epoch: Epoch | None = None
+        self._messages = 0  # number of messages in the epoch's order of which the results are listed
+        self._rows: list[int] = []
+        self._requests: dict[int, tuple[int, int, int]] = {}
+        self._path_users: dict[int, list[int]] = {}
+
+    def list_before(self, row: int) -> Sequence[int]:
+        """Return at least the results before request *row* that have no image and no placeholder, in prompt order."""
+        facts, at = self._facts, self._facts.request_message[row]
+        epoch = epoch_at(facts, at)
+        if epoch is not self._epoch:
+            self._epoch, self._messages, self._rows = epoch, 0, []
+        order = recorded_spans_at(facts, at)
+        for message in order[self._messages :]:
+            self._rows += [block for block in facts.blocks_of(message) if self._is_clearable(message, block)]
+        self._messages = max(self._messages, len(order))
+        return self._rows
+
+    def was_cached(self, row: int, block: int) -> bool:
+        """Return whether request *row* read *block* from the cache: it read more than the tokens before the block."""
+        request, _, appended_tokens = self._find_request_before(self._facts.block_message[block])
+        if request < 0:
+            return False
+        requests = self._facts.requests
+        return requests[row].cache_read > requests[request].context + 2 * appended_tokens + TIE_TOLERANCE
+
+    def iterate_positions(self, row: int, blocks: Iterable[int]) -> Iterator[float]:
+        """Estimate the tokens of request *row* before each of some blocks, by the last request without the block."""
+        facts, end = self._facts, self._facts.request_message[row]
+        drops = facts.drops[: bisect_left(facts.drops, end, key=lambda drop: drop.message)]
+        messages = [drop.message for drop in drops]
+        removed_before = list(accumulate((drop.removed_tokens for drop in drops), initial=0))
+        for message in map(facts.block_message.__getitem__, blocks):
+            request, request_message, appended_tokens = self._find_request_before(message)
+            if request < 0:
+                yield 0
+            else:
+                removed_tokens = removed_before[-1] - removed_before[bisect_right(messages, request_message)]
+                yield facts.requests[request].context + appended_tokens - removed_tokens
+
+    def is_path_used(self, path: int, messages: range) -> bool:
+        """Return whether a call in one of the messages names a path."""
+        users = self._find_path_users()[path]
+        first = bisect_left(users, messages.start)
+        return first < len(users) and users[first] < messages.stop
+
+    def _find_path_users(self) -> dict[int, list[int]]:
+        """Return the messages whose calls name a path, in order, by path."""
+        if not self._path_users:
+            for message, path in sorted(zip(self._facts.block_message, self._facts.path, strict=True)):
+                self._path_users.setdefault(path, []).append(message)
+        return self._path_users
+
+    def _find_request_before(self, message: int) -> tuple[int, int, int]:
+        """Return the row (-1: none) and message of the last request before a message, and the tokens between."""
+        if message not in self._requests:
+            facts = self._facts
+            row = bisect_right(facts.request_message, message) - 1
+            start = facts.request_message[row] if row >= 0 else message
+            self._requests[message] = row, start, sum(estimate_content(facts, range(start, message)).tokens)
+        return self._requests[message]
+
+    def _is_clearable(self, message: int, block: int) -> bool:
+        facts = self._facts
+        return (
+            facts.kind[block] == Kind.TOOL_RESULT
+            and not facts.flags[message] & MessageFlag.NOT_SENT
+            and not facts.block_flags[block] & BlockFlag.HAS_IMAGE
+            and facts.bracket_starts.get(block) not in PLACEHOLDERS
+        )
+
+
 def find_drops(facts: Facts) -> list[Drop]:
     """Return the drops before all requests so far. Only requests added since the last call are searched."""
     with _LOCK:
@@ -62,7 +143,7 @@ def find_drops(facts: Facts) -> list[Drop]:
 
 
 def _update_drops(facts: Facts) -> list[Drop]:
-    search = facts.drop_search
+    search, results = facts.drop_search, _Results(facts)
     if not search.is_current(facts):
         facts.drops.clear()
         search.factors.clear()
@@ -71,7 +152,7 @@ def _update_drops(facts: Facts) -> list[Drop]:
         search.requests = search.indexed_requests = 0
         search.proven.clear()
     elif search.has_new_evidence(facts):
-        _reconsider_drops(facts)
+        _reconsider_drops(facts, results)
     messages, requests = facts.request_message, facts.requests
     for row in range(max(search.requests, 1), len(requests)):
         fall = requests[row - 1].context - requests[row].context
@@ -79,19 +160,19 @@ def _update_drops(facts: Facts) -> list[Drop]:
             facts.drops.pop()  # the request before was the last one when it was searched
         epoch = epoch_at(facts, messages[row]) if fall >= MIN_DROP else None
         if epoch and messages[row - 1] >= epoch.start and not is_other_conversation(facts, row):
-            facts.drops.append(_explain_drop(facts, row, fall))
+            facts.drops.append(_explain_drop(facts, results, row, fall))
     search.update(facts)
     return facts.drops
 
 
-def _reconsider_drops(facts: Facts) -> None:
+def _reconsider_drops(facts: Facts, results: _Results) -> None:
     """Restart the search at the first drop of the epoch that later records explain differently."""
     search = facts.drop_search
     first = bisect_left(facts.drops, epoch_at(facts, search.message).start, key=lambda drop: drop.message)
     for at, drop in enumerate(facts.drops[first:], first):
         if drop.explained_by is None or drop.message in search.proven:
             row = bisect_left(facts.request_message, drop.message)
-            if _explain_drop(facts, row, drop.tokens) != drop:
+            if _explain_drop(facts, results, row, drop.tokens) != drop:
                 del facts.drops[at:]
                 search.requests = row
                 return
@@ -113,7 +194,7 @@ def find_cleared_at(facts: Facts, at: int, until: int | None = None) -> dict[int
     return sources
 
 
-def _explain_drop(facts: Facts, row: int, fall: int) -> Drop:
+def _explain_drop(facts: Facts, results: _Results, row: int, fall: int) -> Drop:
     before, after = facts.request_message[row - 1], facts.request_message[row]
     appended = estimate_content(facts, range(before, after), count_blocks_before(facts, after))
     factors = fit_earlier_factors(facts, row)
@@ -132,15 +213,16 @@ def _explain_drop(facts: Facts, row: int, fall: int) -> Drop:
     if factors is None or factors.intervals < MIN_FIT_INTERVALS or explained_count >= MAX_EXPLAINED:
         return Drop(after, fall, round(removed_tokens))
     order = order_at(facts, after)[1]
-    if appended.turns and _is_thinking_drop(facts, row, order, factors, removed_tokens):
+    if appended.turns and _is_thinking_drop(facts, results, row, order, factors, removed_tokens):
         return Drop(after, fall, round(removed_tokens), Explanation.THINKING)
-    # If the model is unknown, the drop may be a change of model.
-    may_be_cleared = removed_tokens >= MIN_CLEARED and facts.request_model[row] >= 0
-    results = _find_cleared_results(facts, row, order, factors, removed_tokens) if may_be_cleared else ()
+    cleared: tuple[int, ...] = ()
     facts.drop_search.proven.discard(after)
-    if may_be_cleared and not results and (results := _find_proven_results(facts, row, order, factors, removed_tokens)):
-        facts.drop_search.proven.add(after)
-    return Drop(after, fall, round(removed_tokens), Explanation.CLEARED if results else None, results)
+    if removed_tokens >= MIN_CLEARED and facts.request_model[row] >= 0:  # else it may be a change of model
+        candidates = _list_candidates(facts, results, row, factors)
+        cleared = _find_cleared_results(facts, results, row, candidates, removed_tokens)
+        if not cleared and (cleared := _find_proven_results(facts, results, row, candidates, removed_tokens)):
+            facts.drop_search.proven.add(after)
+    return Drop(after, fall, round(removed_tokens), Explanation.CLEARED if cleared else None, cleared)
 
 
 def _is_late_compaction(facts: Facts, row: int, fall: int) -> bool:
@@ -154,14 +236,6 @@ def _is_late_compaction(facts: Facts, row: int, fall: int) -> bool:
     return all(earlier - later < MIN_DROP for earlier, later in pairwise(sizes))
 
 
-def _was_cached(facts: Facts, row: int, block: int) -> bool:
-    """Return whether request *row* read *block* from the cache: it read more than the tokens before the block."""
-    request, appended_tokens = _find_request_without(facts, block)
-    if request < 0:
-        return False
-    return facts.requests[row].cache_read > facts.requests[request].context + 2 * appended_tokens + TIE_TOLERANCE
-
-
 def _base_changed(facts: Facts, row: int) -> bool:
     previous, current = facts.requests[row - 1], facts.requests[row]
     idle = facts.request_time[row] - facts.request_time[row - 1]
@@ -169,7 +243,9 @@ def _base_changed(facts: Facts, row: int) -> bool:
     return has_times and idle < CACHE_LIFETIME_MS and previous.context > previous.fresh and not current.cache_read
 
 
-def _is_thinking_drop(facts: Facts, row: int, order: Sequence[int], factors: Factors, removed_tokens: float) -> bool:
+def _is_thinking_drop(
+    facts: Facts, results: _Results, row: int, order: Sequence[int], factors: Factors, removed_tokens: float
+) -> bool:
     """Return whether thinking of the last finished turn, or of all finished turns, has the size of the drop."""
     starts = [position for position, message in enumerate(order) if facts.flags[message] & MessageFlag.TURN_START]
     end_block = count_blocks_before(facts, facts.request_message[row])
@@ -180,19 +256,19 @@ def _is_thinking_drop(facts: Facts, row: int, order: Sequence[int], factors: Fac
         if error <= THINKING_TOLERANCE * removed_tokens:
             blocks = (block for message in past_messages for block in facts.blocks_of(message))
             first = next(block for block in blocks if facts.kind[block] == Kind.THINKING)
-            return not _was_cached(facts, row, first)
+            return not results.was_cached(row, first)
     return False
 
 
 def _find_cleared_results(
-    facts: Facts, row: int, order: Sequence[int], factors: Factors, removed_tokens: float
+    facts: Facts, results: _Results, row: int, candidates: Sequence[_Candidate], removed_tokens: float
 ) -> tuple[int, ...]:
     """Find the oldest results whose total size matches the removed tokens; empty if none match."""
     if _base_changed(facts, row):
         return ()
     for clearable in (CLEARABLE_TOOLS, None):
-        rows, sizes = _find_clearable_results(facts, row, order, factors, clearable)
-        if rows and not _was_cached(facts, row, rows[0]):
+        rows, sizes = _sum_candidates(facts, candidates, clearable)
+        if rows and not results.was_cached(row, rows[0]):
             errors = [abs(size - removed_tokens) for size in sizes]
             least = min(errors)
             if least <= RESULTS_TOLERANCE * removed_tokens:
@@ -202,7 +278,7 @@ def _find_cleared_results(
 
 
 def _find_proven_results(
-    facts: Facts, row: int, order: Sequence[int], factors: Factors, removed_tokens: float
+    facts: Facts, results: _Results, row: int, candidates: Sequence[_Candidate], removed_tokens: float
 ) -> tuple[int, ...]:
     """Find the results after the cached prefix that were cleared, by what was recorded later in the same context.
 
@@ -212,9 +288,9 @@ def _find_proven_results(
     cached = facts.requests[row].cache_read
     if not cached:
         return ()
-    rows, sizes = _find_clearable_results(facts, row, order, factors, CLEARABLE_TOOLS)
-    behind = (at for at, block in enumerate(rows) if _find_position(facts, row, block) >= PREFIX_SHARE * cached)
-    first = next(behind, len(rows))
+    rows, sizes = _sum_candidates(facts, candidates, CLEARABLE_TOOLS)
+    positions = results.iterate_positions(row, rows)
+    first = next((at for at, position in enumerate(positions) if position >= PREFIX_SHARE * cached), len(rows))
     if first == len(rows):
         return ()
     rows, sizes = rows[first:], [size - (sizes[first - 1] if first else 0) for size in sizes[first:]]
@@ -232,54 +308,30 @@ def _find_proven_results(
     if abs(sizes[count - 1] - removed_tokens) > RESULTS_TOLERANCE * removed_tokens:
         return ()
     paths = {facts.path[facts.tool_use_of(block)] for block in rows[:count] if facts.tool_use_of(block) >= 0} - {-1}
-    read_again = {facts.path[block] for message in range(at, end) for block in facts.blocks_of(message)} & paths
-    return tuple(rows[:count]) if paths and 2 * len(read_again) > len(paths) else ()
+    read_again = sum(results.is_path_used(path, range(at, end)) for path in paths)
+    return tuple(rows[:count]) if paths and 2 * read_again > len(paths) else ()
 
 
-def _find_position(facts: Facts, row: int, block: int) -> float:
-    """Estimate the tokens of request *row* before *block*, by the last request without the block."""
-    request, appended_tokens = _find_request_without(facts, block)
-    if request < 0:
-        return 0
-    first, end = facts.request_message[request], facts.request_message[row]
-    drops = facts.drops[bisect_right(facts.drops, first, key=lambda drop: drop.message) :]
-    removed_tokens = sum(drop.removed_tokens for drop in drops if drop.message < end)
-    return facts.requests[request].context + appended_tokens - removed_tokens
-
-
-def _find_request_without(facts: Facts, block: int) -> tuple[int, int]:
-    """Return the row of the last request without a block (-1: none), and the estimated tokens between the two."""
-    message = facts.block_message[block]
-    request = bisect_right(facts.request_message, message) - 1
-    if request < 0:
-        return -1, 0
-    return request, sum(estimate_content(facts, range(facts.request_message[request], message)).tokens)
-
-
-def _find_clearable_results(
-    facts: Facts, row: int, order: Sequence[int], factors: Factors, clearable: frozenset[str] | None
-) -> tuple[list[int], list[float]]:
-    """Return the clearable results, oldest first, and the tokens freed by clearing the results up to each of them."""
+def _list_candidates(facts: Facts, results: _Results, row: int, factors: Factors) -> list[_Candidate]:
+    """Return the results that may be cleared before request *row*, oldest first, each with the tokens this frees."""
     end, end_block = facts.request_message[row - 1], count_blocks_before(facts, facts.request_message[row])
     cleared = find_cleared_at(facts, facts.request_message[row])
-    rows = [
-        block
-        for message in order
-        if message < end
-        for block in facts.blocks_of(message)
-        if facts.kind[block] == Kind.TOOL_RESULT
-        and block < end_block
-        and block not in cleared
-        and not facts.block_flags[block] & BlockFlag.HAS_IMAGE
-        and facts.bracket_starts.get(block) not in PLACEHOLDERS
-        and (clearable is None or facts.tool_name(block) in clearable)
+    share, owner = _compute_growth_shares(facts, row, factors), facts.block_message
+    return [
+        (block, bytes_to_tokens(facts.size[block]) * share.get(owner[block], factors.result) - STUB_TOKENS)
+        for block in results.list_before(row)
+        if owner[block] < end and block < end_block and block not in cleared
     ]
-    share = _compute_growth_shares(facts, row, factors)
-    freed = (
-        bytes_to_tokens(facts.size[block]) * share.get(facts.block_message[block], factors.result) - STUB_TOKENS
-        for block in rows
-    )
-    return rows, list(accumulate(freed))
+
+
+def _sum_candidates(
+    facts: Facts, candidates: Sequence[_Candidate], clearable: frozenset[str] | None
+) -> tuple[list[int], list[float]]:
+    """Return the results of *clearable* tools, and the tokens freed by clearing the results up to each of them."""
+    if clearable is not None:
+        tools = {tool for tool, name in enumerate(facts.tools) if name in clearable}
+        candidates = [each for each in candidates if facts.tool[each[0]] in tools]
+    return [block for block, _ in candidates], list(accumulate(tokens for _, tokens in candidates))
 
 
 def _compute_growth_shares(facts: Facts, row: int, factors: Factors) -> dict[int, float]:

@@ -219,8 +219,12 @@ def _explain_drop(facts: Facts, results: _Results, row: int, fall: int) -> Drop:
     facts.drop_search.proven.discard(after)
     if removed_tokens >= MIN_CLEARED and facts.request_model[row] >= 0:  # else it may be a change of model
         candidates = _list_candidates(facts, results, row, factors)
-        cleared = _find_cleared_results(facts, results, row, candidates, removed_tokens)
-        if not cleared and (cleared := _find_proven_results(facts, results, row, candidates, removed_tokens)):
+        tools = {tool for tool, name in enumerate(facts.tools) if name in CLEARABLE_TOOLS}
+        clearable = [each for each in candidates if facts.tool[each[0]] in tools]
+        cleared = _find_cleared_results(facts, results, row, clearable, removed_tokens)
+        if not cleared and len(clearable) < len(candidates):
+            cleared = _find_cleared_results(facts, results, row, candidates, removed_tokens)
+        if not cleared and (cleared := _find_proven_results(facts, results, row, clearable, removed_tokens)):
             facts.drop_search.proven.add(after)
     return Drop(after, fall, round(removed_tokens), Explanation.CLEARED if cleared else None, cleared)
 
@@ -266,14 +270,13 @@ def _find_cleared_results(
     """Find the oldest results whose total size matches the removed tokens; empty if none match."""
     if _base_changed(facts, row):
         return ()
-    for clearable in (CLEARABLE_TOOLS, None):
-        rows, sizes = _sum_candidates(facts, candidates, clearable)
-        if rows and not results.was_cached(row, rows[0]):
-            errors = [abs(size - removed_tokens) for size in sizes]
-            least = min(errors)
-            if least <= RESULTS_TOLERANCE * removed_tokens:
-                limit = least + TIE_TOLERANCE
-                return tuple(rows[: next(count for count, error in enumerate(errors, 1) if error <= limit)])
+    rows, sizes = _sum_candidates(candidates)
+    if rows and not results.was_cached(row, rows[0]):
+        errors = [abs(size - removed_tokens) for size in sizes]
+        least = min(errors)
+        if least <= RESULTS_TOLERANCE * removed_tokens:
+            limit = least + TIE_TOLERANCE
+            return tuple(rows[: next(count for count, error in enumerate(errors, 1) if error <= limit)])
     return ()
 
 
@@ -288,7 +291,7 @@ def _find_proven_results(
     cached = facts.requests[row].cache_read
     if not cached:
         return ()
-    rows, sizes = _sum_candidates(facts, candidates, CLEARABLE_TOOLS)
+    rows, sizes = _sum_candidates(candidates)
     positions = results.iterate_positions(row, rows)
     first = next((at for at, position in enumerate(positions) if position >= PREFIX_SHARE * cached), len(rows))
     if first == len(rows):
@@ -324,13 +327,8 @@ def _list_candidates(facts: Facts, results: _Results, row: int, factors: Factors
     ]
 
 
-def _sum_candidates(
-    facts: Facts, candidates: Sequence[_Candidate], clearable: frozenset[str] | None
-) -> tuple[list[int], list[float]]:
-    """Return the results of *clearable* tools, and the tokens freed by clearing the results up to each of them."""
-    if clearable is not None:
-        tools = {tool for tool, name in enumerate(facts.tools) if name in clearable}
-        candidates = [each for each in candidates if facts.tool[each[0]] in tools]
+def _sum_candidates(candidates: Sequence[_Candidate]) -> tuple[list[int], list[float]]:
+    """Return the results, and the tokens freed by clearing the results up to each of them."""
     return [block for block, _ in candidates], list(accumulate(tokens for _, tokens in candidates))
 
 

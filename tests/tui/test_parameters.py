@@ -134,6 +134,16 @@ async def test_a_wrong_value_is_answered_in_words() -> None:
         assert "not taken" not in app.panel.rows.render().plain
 
 
+async def test_while_a_value_is_typed_the_footer_can_name_the_keys_that_end_it() -> None:
+    app = Tuner(MICRO)
+    async with app.run_test(size=(120, 8)) as pilot:
+        await pilot.press("=", "7")
+        shown = {key: each.binding.description for key, each in app.screen.active_bindings.items() if each.binding.show}
+        assert (shown["enter"], shown["escape"]) == ("set", "cancel")
+        await pilot.press("escape")
+        assert "escape" not in app.screen.active_bindings and app.changed == []
+
+
 async def test_a_number_can_be_pasted_and_nothing_else() -> None:
     app = Tuner(MICRO)
     async with app.run_test(size=(120, 8)) as pilot:

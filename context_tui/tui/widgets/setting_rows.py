@@ -45,11 +45,25 @@ class NumberEntry(Input, inherit_bindings=False):
     """An invisible input for typing a number; a key that cannot be part of a number is left to the rows."""
 
     DEFAULT_CSS = "NumberEntry { width: 0; height: 0; padding: 0; border: none !important; }"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("backspace", "delete_left", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *read_bindings("number-entry"),
+        Binding("backspace", "delete_left", show=False),
+    ]
 
     def __init__(self) -> None:
         super().__init__(restrict=_NUMBER_PATTERN.pattern, max_length=20, select_on_focus=False)
         self.cursor_blink = self.can_focus = False
+
+    @property
+    def _rows(self) -> SettingRows:
+        assert isinstance(self.parent, SettingRows)
+        return self.parent
+
+    def action_accept(self) -> None:
+        self._rows.finish_entry()
+
+    def action_cancel(self) -> None:
+        self._rows.close_entry()
 
     def _on_key(self, event: events.Key) -> None:  # type: ignore[override]
         if event.is_printable and not _NUMBER_PATTERN.fullmatch(event.character or ""):
@@ -109,7 +123,7 @@ class SettingRows(Widget, can_focus=True):
         self.row = names.index(name) if name in names else 0
         if name not in names:
             self.item = 0
-            self._close_entry()
+            self.close_entry()
         self._update_footer_keys()
         self.refresh(layout=len(parameters) != height)
 
@@ -192,14 +206,14 @@ class SettingRows(Widget, can_focus=True):
     def on_descendant_blur(self) -> None:
         """Accept the typed value when its input loses the focus, or discard it if it is invalid."""
         if self.screen.focused is not self._entry and not self.finish_entry():
-            self._close_entry()
+            self.close_entry()
 
     # Setting values
 
     def set_value(self, value: Any) -> None:
         """Set the value of the selected setting and report it to the owner if it differs from the old one."""
         parameter = self.current_parameter
-        self._close_entry()
+        self.close_entry()
         if parameter and value != self.values[parameter.name]:
             self._set_value(parameter.name, value)
         self.refresh()
@@ -212,7 +226,7 @@ class SettingRows(Widget, can_focus=True):
         number = min(max(number, 0), len(self.parameters) - 1)
         if number >= 0 and number != self.row:
             self.row, self.item = number, 0
-            self._close_entry()
+            self.close_entry()
             self.post_message(self.Moved(self.parameters[number].name))
             self._update_footer_keys()
             self.refresh()
@@ -276,12 +290,9 @@ class SettingRows(Widget, can_focus=True):
 
     def on_key(self, event: events.Key) -> None:
         """Accept the typed value before another key acts; ignore that key if the value is invalid."""
-        if self.typed_text is None or event.key == "backspace":  # the input handles backspace
+        if self.typed_text is None or event.key in ("backspace", "enter", "escape"):  # the input handles these
             return
-        if event.key == "escape":
-            self._close_entry()
-            event.stop()
-        elif not self.finish_entry() or event.key == "enter":
+        if not self.finish_entry():
             event.stop()
 
     @on(Input.Changed)
@@ -290,7 +301,8 @@ class SettingRows(Widget, can_focus=True):
         self.error = ""
         self.refresh()
 
-    def _close_entry(self) -> None:
+    def close_entry(self) -> None:
+        """Stop typing, and keep the value as it was."""
         if self.screen.focused is self._entry:
             self.screen.set_focus(self)
         self._entry.can_focus, self.error = False, ""
@@ -300,7 +312,7 @@ class SettingRows(Widget, can_focus=True):
         """Accept the typed value, if any, and return True; if it is invalid, show an error and return False."""
         parameter = self.current_parameter
         if not self.typed_text or parameter is None or parameter.scale is None:
-            self._close_entry()
+            self.close_entry()
             return True
         try:
             value = parse_number(self.typed_text, parameter.scale.low, parameter.scale.high, parameter.optional)

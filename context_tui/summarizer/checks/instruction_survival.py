@@ -26,6 +26,8 @@ from context_tui.summarizer.checks.summary_checks import PATH_PATTERN, SummaryCh
 from context_tui.summarizer.checks.survival import FactMatcher
 from context_tui.summarizer.tool_calls import AnsweredCall, parse_call
 
+MAX_INSTRUCTIONS = 2_000
+"""Maximum number of instructions that are followed through the compactions of a session."""
 RESTORED_HEADING = "## Instructions of the user, put back word for word"
 
 
@@ -130,16 +132,15 @@ def trace_instructions(
         remaining: numbers of the messages that remain in the context.
         other_texts: the texts of users and runtimes in the context after the compaction.
     """
-    matcher, summary_words = FactMatcher(summary), _normalize(summary)
-    texts = [_normalize(text) for text in other_texts]
+    matcher, summary_words, other_words = FactMatcher(summary), _WordIndex([summary]), _WordIndex(other_texts)
 
     def trace(placed: PlacedInstruction) -> InstructionTrace:
-        words = _normalize(placed.instruction.text)
+        words = _split_words(placed.instruction.text)
         if placed.message in remaining:
             return InstructionTrace(placed, Outcome.IN_CONTEXT)
         if words in summary_words:
             return InstructionTrace(placed, Outcome.IN_SUMMARY)
-        if any(words in text for text in texts):
+        if words in other_words:
             return InstructionTrace(placed, Outcome.PUT_BACK)
         fact = build_constraint(placed.instruction.text, placed.message, placed.block)
         survival = matcher.match_fact(fact)
@@ -153,12 +154,12 @@ def trace_instructions(
 def find_removed_instructions(plan: Plan) -> list[PlacedInstruction]:
     """Return the instructions that a plan removes and that only its summary can preserve, each once."""
     context, removed = plan.context, set(plan.summarised_message_numbers)
-    texts = [_normalize(text) for text in _iterate_user_texts(context, removed)]
-    instructions: dict[str, PlacedInstruction] = {}
+    remaining_words = _WordIndex(_iterate_user_texts(context, removed))
+    instructions: dict[tuple[str, ...], PlacedInstruction] = {}
     for message in sorted(removed):
         for placed in find_message_instructions(context, message):
-            words = _normalize(placed.instruction.text)
-            if not any(words in text for text in texts):
+            words = _split_words(placed.instruction.text)
+            if words not in remaining_words:
                 instructions.setdefault(words, placed)
     return list(instructions.values())
 
@@ -185,9 +186,12 @@ def restore_instructions(instructions: Sequence[PlacedInstruction], summary: str
 
 
 def follow_instructions(session: Session, checkpoint: Checkpoint = lambda: None) -> list[CompactionInstructions]:
-    """Follow all instructions through the recorded full compactions of a session; reads the text of its messages."""
+    """Follow the first :data:`MAX_INSTRUCTIONS` instructions of a session through its recorded full compactions.
+
+    Reads the text of all messages.
+    """
     compactions = [each for each in find_recorded_compactions(session) if each.kind == "full"]
-    known: dict[str, PlacedInstruction] = {}
+    known: dict[tuple[str, ...], PlacedInstruction] = {}
     seen = set[int]()
     results = list[CompactionInstructions]()
     for number, compaction in enumerate(compactions):
@@ -197,7 +201,8 @@ def follow_instructions(session: Session, checkpoint: Checkpoint = lambda: None)
             seen.add(message)
             checkpoint()
             for placed in find_message_instructions(compaction.context_before, message):
-                known.setdefault(_normalize(placed.instruction.text), placed)
+                if len(known) < MAX_INSTRUCTIONS:
+                    known.setdefault(_split_words(placed.instruction.text), placed)
         if not known:
             continue
         after = compaction.context_after
@@ -224,8 +229,26 @@ def _iterate_user_texts(context: Context, excluded: Container[int] = ()) -> Iter
                     yield text
 
 
-def _normalize(text: str) -> str:
-    return " ".join(text.replace("*", "").replace("`", "").split()).casefold()
+_WORD = re.compile(r"\w+")
+
+
+def _split_words(text: str) -> tuple[str, ...]:
+    return tuple(_WORD.findall(text.casefold()))
+
+
+class _WordIndex:
+    """An index of the words of texts, to find a sequence of words in them, whatever stands between the words."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._words = _split_words("\n".join(texts))
+        self._places: dict[tuple[str, ...], list[int]] = {}
+        for place in range(len(self._words) - 1):
+            self._places.setdefault(self._words[place : place + 2], []).append(place)
+
+    def __contains__(self, words: tuple[str, ...]) -> bool:
+        if len(words) < 2:
+            return bool(words) and words[0] in self._words
+        return any(self._words[place : place + len(words)] == words for place in self._places.get(words[:2], ()))
 
 
 # Contradictions

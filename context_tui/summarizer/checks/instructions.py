@@ -36,7 +36,7 @@ class Instruction(NamedTuple):
 MIN_RULES = 4
 """Number of sentences with the words of a rule from which on a typed text is a prompt, with rules in its lists."""
 
-_MAX_WORDS = 70  # a longer sentence is pasted text, not a rule
+_MAX_WORDS, _MAX_CHARS = 70, 1_000  # a longer sentence or row of a table is pasted text, not a rule
 
 _START = r"(?:^|[,;:.!?—–(*-]\s*|\b(?:please|and|but|or|then|also|so|just|must|should|shall|may|can|to be)\s+)"
 _RULE = re.compile(
@@ -190,6 +190,8 @@ def find_instructions(text: str, *, is_rule_file: bool = False) -> Iterator[Inst
 
 def _classify(sentence: str, allows_imperatives: bool) -> InstructionKind | None:
     """Return the kind of the instruction that a sentence is, or None if it is none."""
+    if len(sentence) > _MAX_CHARS or not 2 < len(sentence.split()) <= _MAX_WORDS:
+        return None
     markup = _MARKUP.match(sentence)
     clause = sentence[markup.end() if markup else 0 :]
     verb = _VERB if allows_imperatives else _TYPED_VERB
@@ -202,13 +204,8 @@ def _classify(sentence: str, allows_imperatives: bool) -> InstructionKind | None
         match = verb.match(clause) or _PREFERENCE.match(clause)
         if not match and allows_imperatives:
             match = _FILE_RULE.search(sentence) or _PREFERENCE.search(sentence)
-    if not (match or is_short_ban) or not 2 < len(sentence.split()) <= _MAX_WORDS:
-        return None
-    if (
-        (sentence.rstrip("\"')* ").endswith("?") and not verb.match(clause))
-        or _CODE_LINE.search(sentence)
-        or _REPORT.search(sentence)
-    ):
+    is_question = sentence.rstrip("\"')* ").endswith("?") and not verb.match(clause)
+    if not (match or is_short_ban) or is_question or _CODE_LINE.search(sentence) or _REPORT.search(sentence):
         return None
     if is_short_ban or _NEGATION.search(sentence):
         return InstructionKind.PROHIBITION
@@ -227,7 +224,7 @@ def _split_sentences(text: str, is_rule_file: bool) -> Iterator[_Sentence]:
         if start >= 0 and (is_skipped or item):
             yield from (_Sentence(*span, heading, is_item) for span in _split_paragraph(text, start, at))
             start = -1
-        if is_rule_file and row and not fence:
+        if is_rule_file and row and not fence and len(line) <= _MAX_CHARS:
             cells = islice(_CELL.finditer(line), 1, None)  # the first column names the topic
             yield from (_Sentence(at + each.start(1), at + each.end(1), heading, True) for each in cells)
         elif fence and not fence_match and holds_prose and line.strip():

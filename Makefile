@@ -15,7 +15,7 @@ export PIP_ROOT_USER_ACTION = ignore
 PIP := $(BIN)/python -m pip install -qq --no-warn-script-location
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check pytest pythons slow colours live mutants attack bench growth snapshots samples screenshots readme recordings agreement instructions regret lab agents build clean
+.PHONY: help setup demo test check pytest pythons slow colours live mutants attack bench growth snapshots samples screenshots readme recordings agreement instructions langchain regret lab agents build clean
 
 help: ## list what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name about; do printf '%-12s %s\n' "$$name" "$$about"; done
@@ -112,6 +112,10 @@ agreement: setup ## what each format's reader makes of real recordings, into doc
 
 instructions: setup ## instructions that rules find beside labels made by reading, into docs/instructions.md
 	$(BIN)/python scripts/instructions.py $(dir $(RECORDINGS)) --write
+
+langchain: setup ## LangChain's own middleware beside its presets, into docs/langchain.md; installs LangChain
+	@$(PIP) --requirement requirements-langchain.txt
+	$(BIN)/python scripts/langchain_agreement.py $(dir $(RECORDINGS)) --write
 
 regret: setup ## later uses beside labels made by reading, into docs/regret.md
 	$(BIN)/python scripts/regret.py $(dir $(RECORDINGS)) --write

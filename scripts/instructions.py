@@ -66,7 +66,7 @@ recorded compaction, and with 4 if no session has a typed instruction before one
 
 ## How well the rules find them
 
-Two people who had not seen the rules labelled 43 sessions by reading: positions and kinds, in
+43 sessions were labelled by reading, by people who had not seen the rules: positions and kinds, in
 `tests/data/instruction_labels.jsonl`. `make instructions` computes the table. A place is right if half of its
 characters are labelled, and a label is found if half of its characters are. Doubtful labels count for neither.
 
@@ -74,8 +74,8 @@ characters are labelled, and a label is found if half of its characters are. Dou
 - *opened*: ten of these sessions, read since to mend the rules.
 - *held-out*: the other 15. The mended rules were scored on them once, blind, before the last change: precision 100 %,
   recall 70.0 %. They are few: 40 labels, most of them in templates of prompts.
-- *development*: 18 more sessions, whose findings were looked at while the rules were made. Their labels were made by
-  somebody else. Before any rule was changed for them: precision 91.2 %, recall 71.1 %.
+- *development*: 18 more sessions, labelled later, whose findings were looked at while the rules were made. Before any
+  rule was changed for their labels: precision 91.2 %, recall 71.1 %.
 
 The goal is precision 90 % and recall 75 %. On agents and users that are not here, expect something between the first
 blind numbers and those of the table: casual chats have few instructions, and pasted documents look like rules.
@@ -114,7 +114,7 @@ def find_places(session: ct.Session) -> list[Place]:
 def compute_score(labels: Sequence[Place], doubtful: Sequence[Place], found: Sequence[Place]) -> Score:
     """Score what was found: a place is the same if half of its characters are covered by the other side's."""
     certain = [place for place in found if not _is_covered(place, doubtful) or _is_covered(place, labels)]
-    hits = sum(_is_covered(place, found) for place in labels)
+    hits = sum(_is_covered(place, certain) for place in labels)
     return Score(len(labels), hits, len(certain), sum(_is_covered(place, labels) for place in certain))
 
 
@@ -153,7 +153,7 @@ def format_page(scores: Sequence[SessionScore]) -> str:
     return "\n".join(
         [
             TEXT,
-            *_format_table("half", scores, lambda each: each.half),
+            *_format_table("part", scores, lambda each: each.half),
             "",
             "By agent:",
             "",

@@ -40,23 +40,23 @@ KEEP_MESSAGES = 20
 
 
 class Outcome(NamedTuple):
-    """What the middleware and the preset change before one call, and how far their sizes are from the trigger.
+    """The changes by the middleware and by the preset before one call.
 
     Attributes:
-        real, preset: places of cleared results, or numbers of removed messages; empty if it does not act.
+        langchain, preset: places of cleared results, or numbers of removed messages; empty if it does not act.
         distance: difference of the preset's size and the trigger, as a share of the trigger.
     """
 
-    real: frozenset[Any]
+    langchain: frozenset[Any]
     preset: frozenset[Any]
     distance: float
 
     @property
     def verdict(self) -> str:
-        """Whether both do the same, only one acts, or both act on other content."""
-        if self.real == self.preset:
+        """The comparison: the same, only one of them acts, or both act on other content."""
+        if self.langchain == self.preset:
             return "same"
-        if not self.real:
+        if not self.langchain:
             return "only the preset"
         return "other content" if self.preset else "only LangChain"
 
@@ -96,10 +96,10 @@ def compare_clearing(contexts: Contexts, at: int, trigger: int) -> Outcome:
     messages = contexts.build(context)
     ClearToolUsesEdit(trigger=trigger).apply(messages, count_tokens=count_tokens_approximately)
     cleared = {each.id for each in messages if each.response_metadata.get("context_editing", {}).get("cleared")}
-    made = plan(contexts.session, "langchain-clear", at=at, trigger_tokens=trigger)
-    changed = {_name_block(context, row) for row in made.changes} if made.trigger.fires else set()
+    planned = plan(contexts.session, "langchain-clear", at=at, trigger_tokens=trigger)
+    changed = {_name_block(context, row) for row in planned.changes} if planned.trigger.fires else set()
     earlier = {_name_block(context, row) for row in context.replacements}
-    return Outcome(frozenset(cleared - earlier), frozenset(changed - earlier), _measure_distance(made, trigger))
+    return Outcome(frozenset(cleared - earlier), frozenset(changed - earlier), _measure_distance(planned, trigger))
 
 
 def compare_summarizing(contexts: Contexts, at: int, trigger: int) -> Outcome:
@@ -114,9 +114,11 @@ def compare_summarizing(contexts: Contexts, at: int, trigger: int) -> Outcome:
         remaining = {each.id for each in update["messages"] if not isinstance(each, RemoveMessage)}
         numbers = {each.id: int(each.id.partition("/")[0]) for each in messages}
         removed = set(numbers.values()) - {numbers[name] for name in remaining if name in numbers}
-    made = plan(contexts.session, "langchain-summarize", at=at, trigger_tokens=trigger, keep_messages=KEEP_MESSAGES)
-    dropped = {context.order[place] for span in made.dropped_ranges for place in span} if made.trigger.fires else set()
-    return Outcome(frozenset(removed), frozenset(dropped), _measure_distance(made, trigger))
+    planned = plan(contexts.session, "langchain-summarize", at=at, trigger_tokens=trigger, keep_messages=KEEP_MESSAGES)
+    dropped = (
+        {context.order[place] for span in planned.dropped_ranges for place in span} if planned.trigger.fires else set()
+    )
+    return Outcome(frozenset(removed), frozenset(dropped), _measure_distance(planned, trigger))
 
 
 def _name_block(context: Context, row: int) -> str:
@@ -124,8 +126,8 @@ def _name_block(context: Context, row: int) -> str:
     return f"{message}/{[*context.facts.blocks_of(message)].index(row)}"
 
 
-def _measure_distance(made: Plan, trigger: int) -> float:
-    return abs((made.trigger.value or 0) / trigger - 1)
+def _measure_distance(planned: Plan, trigger: int) -> float:
+    return abs((planned.trigger.value or 0) / trigger - 1)
 
 
 COMPARISONS = [
@@ -180,7 +182,7 @@ def main() -> int:
     for (name, _, trigger), found in zip(COMPARISONS, outcomes, strict=True):
         counts = Counter(each.verdict for each in found)
         near = sum(each.verdict != "same" and each.distance <= 0.05 for each in found)
-        acts, share = sum(bool(each.real) for each in found), counts["same"] / len(found)
+        acts, share = sum(bool(each.langchain) for each in found), counts["same"] / len(found)
         cells = [f"{counts[verdict]:,}" for verdict in ("only LangChain", "only the preset", "other content")]
         lines.append(
             f"| `{name}` | {trigger:,} | {len(found):,} | {acts:,} | {counts['same']:,} ({share:.1%}) "

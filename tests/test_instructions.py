@@ -11,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_tui.cli import main
+from context_tui.session.memory import from_messages
 from context_tui.summarizer.checks.instruction_survival import (
     RESTORED_HEADING,
     InstructionSource,
     Outcome,
     PlacedInstruction,
+    _read_summary,
     check_instructions,
     find_ban,
     follow_instructions,
@@ -118,6 +120,7 @@ NEVER_VENDOR = place("Never touch the files in vendor/.")
         ("The user said: never touch the files  in `vendor/`. Go on.", Outcome.IN_SUMMARY),
         ("Files in vendor must not be touched.", Outcome.IN_OTHER_WORDS),
         ("The files in vendor were touched.", Outcome.ABSENT),
+        ("Never touch the files in vendor", Outcome.IN_SUMMARY),
         ("", Outcome.ABSENT),
     ],
 )
@@ -125,6 +128,12 @@ def test_the_outcome_is_certain_only_if_the_words_are_there(summary: str, outcom
     [trace] = trace_instructions([NEVER_VENDOR], summary)
     assert trace.outcome is outcome and bool(trace.evidence) == (outcome is Outcome.IN_OTHER_WORDS)
     assert check_instructions([NEVER_VENDOR], summary).ok == (outcome is not Outcome.ABSENT)
+
+
+@pytest.mark.parametrize("summary", ["The user said: never use pnpm for every script.", "Use pnpm2 for every script."])
+def test_other_words_with_the_same_letters_are_not_the_instruction(summary: str) -> None:
+    [trace] = trace_instructions([place("Use pnpm for every script.")], summary)
+    assert trace.outcome is not Outcome.IN_SUMMARY
 
 
 def test_absent_instructions_can_be_put_back() -> None:
@@ -144,6 +153,10 @@ def test_absent_instructions_can_be_put_back() -> None:
         ("Do not run `make deploy` here.", "Bash", {"command": "cd x && make deploy"}, True),
         ("Do not run `make deploy` here.", "Bash", {"command": "make deploy-docs"}, False),
         ("Never push to the remote.", "Bash", {"command": "git push origin main"}, True),
+        ("Never force push.", "Bash", {"command": "git push origin main --force"}, True),
+        ("Never force push.", "Bash", {"command": "echo 'git push --force'"}, False),
+        ("Never run `pip install x`; use `uv add x` instead.", "Bash", {"command": "uv add x"}, False),
+        ("Never run `pip install x`; use `uv add x` instead.", "Bash", {"command": "cd y && pip install x"}, True),
     ],
 )
 def test_a_call_that_does_what_is_forbidden_contradicts(
@@ -197,6 +210,28 @@ def test_the_command_holds_compactions_to_a_limit(
     [report] = json.loads(capsys.readouterr().out)["instructions"]
     assert {each["outcome"] for each in report["instructions"]} == {"put back", "in the summary", "absent"}
     assert report["instructions"][-1]["contradicted_at"] == 4
+
+
+def test_an_instruction_that_was_lost_is_not_lost_again(tmp_path: Path) -> None:
+    made = build_recording()
+    made.user("Answer in German. Stop.")
+    made.assistant(text("ok"), use=usage(10, 0, 50_000))
+    made.boundary(50_000)
+    made.summary()
+    made.assistant(text("ok"), use=usage(10, 0, 9_000))
+    first, second = follow_instructions(made.open(tmp_path))
+    texts = [[trace.placed.instruction.text for trace in each.traces] for each in (first, second)]
+    assert texts[1] == ["Answer in German.", "Use pnpm for every script."] != texts[0]
+
+
+def test_a_summary_may_be_a_reply() -> None:
+    """OpenCode's is a message of the assistant."""
+    messages = [
+        {"role": "user", "content": "Never touch src/gen.py. Go."},
+        {"role": "assistant", "content": "## Goal\nNever touch src/gen.py."},
+    ]
+    context = from_messages(messages).context_at()
+    assert "Never touch src/gen.py." in _read_summary(context, 1)
 
 
 def test_no_typed_instruction_is_no_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,7 +103,7 @@ def test_a_setting_that_saves_nearly_as_much_and_loses_less_is_named(loss: int, 
     ]
     grid = [build_grid(AUTO, [f"trigger_reserve={each}"])[0] for each in costs]
     found = recommend_setting(Sweep(grid, rows, current=grid[0].name, saving_unit="money"))
-    sentence = "trigger_reserve=50000 saves 90% as much and loses 40% less of it."
+    sentence = "trigger_reserve=50000 saves 90% as much and loses 40% less of what was needed later."
     assert (sentence in format_recommendation(found)) == is_gentler == (found.gentler is not None)
 
 

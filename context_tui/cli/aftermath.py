@@ -42,12 +42,14 @@ GROUPINGS: dict[str, Callable[[SessionAftermath], str]] = {
 
 def run(arguments: Sequence[str]) -> int:
     """Report what followed the recorded compactions of the named sessions, and return the exit code."""
-    about = "Measure what agents did after recorded compactions, compared with other points of their sessions."
+    about = "Measure what agents did after recorded compactions, and what became of the user's instructions."
     parser = CommandParser("aftermath", about)
     add = parser.add_argument
     add("sessions", nargs="+", type=parse_name, metavar="SESSION", help="files, PATH#ID, or folders of sessions")
     limit_type = build_number_type("number of instructions", "a whole number, 0 or more", minimum=0)
-    limit_help = "exit with 1 if a compaction left out more typed instructions, and with 4 if none was found"
+    limit_help = (
+        "exit with 1 if more than N typed instructions are absent after a full compaction, 4 if none came before one"
+    )
     add("--max-absent", type=limit_type, metavar="N", help=limit_help)
     add("--json", action="store_true", help="print one JSON document")
     options = parser.parse(arguments)

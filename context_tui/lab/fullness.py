@@ -60,6 +60,10 @@ class ContextPart(NamedTuple):
         return f"{text} ({tools})" if tools else text
 
 
+MIN_SHARE = 0.095
+"""Share of the window below which an effect is told in tokens, since whole percent would hide it."""
+
+
 class PolicyEffect(NamedTuple):
     """Effect that a policy of the agent would have now: results that it clears or messages that it removes."""
 
@@ -73,7 +77,7 @@ class PolicyEffect(NamedTuple):
 
     def format(self) -> str:
         """Format the effect as a sentence: ``Clearing 10 old results leaves 61 %.``"""
-        share = format_percent(self.share_after)
+        share = format_percent(self.share_after) if self.share_after >= MIN_SHARE else format_tokens(self.tokens_after)
         if not self.messages:
             return f"Clearing {format_count(self.results, 'old result')} leaves {share}."
         verb, rest = ("Summarising", " + summary") if self.needs_summary else ("Dropping", "")

@@ -163,9 +163,9 @@ def test_the_gauge_is_to_scale_or_says_that_it_is_not() -> None:
     half = "".join(text for text, _ in draw_gauge(40_000, 80_000, parts, 40))
     assert half.count("█") == 5 and half[:20].endswith("█") and half[20:] == "···· 40.0k free ····"
     little = "".join(text for text, _ in draw_gauge(40_000, 1_000_000, parts, 80))
-    assert little.startswith("▒▒▒") and " results " in little and little.endswith("█ 960k free, not to scale")
-    narrow = "".join(text for text, _ in draw_gauge(40_000, 1_000_000, parts, 40))
-    assert narrow.count("▒") + narrow.count("█") == 2 and "scale" not in narrow
+    assert little.startswith("used ▒▒▒") and " results " in little and little.endswith("█ 960k free")
+    narrow = "".join(text for text, _ in draw_gauge(40_000, 1_000_000, parts, 28))
+    assert narrow.count("▒") + narrow.count("█") == 1 and "used" not in narrow
 
 
 def answer_at(width: int, at: int | None = None) -> list[str]:

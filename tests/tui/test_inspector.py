@@ -672,7 +672,7 @@ async def test_what_is_said_fits_when_the_terminal_gets_smaller() -> None:
     running = app()
     async with running.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        assert "a applies it" in notice(inspector(running))
+        assert "a apply to a copy" in notice(inspector(running))
         await pilot.resize_terminal(60, 26)
         await settled(pilot)
         assert len(notice(inspector(running))) <= 58 and "? keys" in drawn(running)

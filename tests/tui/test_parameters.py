@@ -179,7 +179,7 @@ async def test_the_difference_is_named_and_stays_until_the_next() -> None:
         assert "min_clear_tokens 512 → 768: " in text_of(app)
         show(app.panel, MICRO, -1, **app.values)
         assert "min_clear_tokens 512 → 768: " in text_of(app)
-        assert "never in this session" in text_of(app)
+        assert "nor so far" in text_of(app)
         show(app.panel, KODA)
         assert "512" not in text_of(app)
 

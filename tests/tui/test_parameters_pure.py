@@ -392,9 +392,9 @@ def test_the_trigger_says_where_it_would_have_fired() -> None:
     assert numbers.startswith(f"{begun}: has ") and numbers.endswith(", limit 120k") and verdict == begun
     assert (
         least == "fires first at #1,204, press }"
-        and text(format_trigger_variants(made, -1)[-1]) == "never fires in this session"
+        and text(format_trigger_variants(made, -1)[-1]) == "would not have fired so far"
     )
-    assert " (never in this session): " in text(format_trigger_variants(made, -1)[0])
+    assert " (nor so far): " in text(format_trigger_variants(made, -1)[0])
     limited = plan(sample(), "agent-sdk-prune", context_budget=10_000_000)
     assert " ≤ limit 7,000,000 (" in text(format_trigger_variants(limited, None)[0])
     assert " <=limit 7,000,000 (" in to_ascii(text(format_trigger_variants(limited, None)[0]))

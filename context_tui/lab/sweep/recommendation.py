@@ -303,9 +303,9 @@ def format_recommendation(recommendation: Recommendation) -> list[str]:
     needed, needed_today = totals.drops.tokens_used_later or 0, result.current_totals.drops.tokens_used_later or 0
     sentences.append(f"Dropped although needed later: {needed:,} tokens (today {needed_today:,}).")
     if result.gentler:
-        name = result.gentler.setting.partition(" ")[2]
-        shares = f"saves {result.gentler.saved_share:.0%} as much and loses {result.gentler.loss_cut:.0%} less of it"
-        sentences.append(f"{name} {shares}.")
+        name = result.gentler.setting.partition(" ")[2] or "The default"
+        loss = f"loses {result.gentler.loss_cut:.0%} less of what was needed later"
+        sentences.append(f"{name} saves {result.gentler.saved_share:.0%} as much and {loss}.")
     for name, (low, high) in result.ranges.items():
         if low != high:
             bounds = f"{format_value(low)} to {format_value(high)}"

@@ -98,7 +98,8 @@ class Keep(Part):
             ends.append(ProtectedEnd(start, VerdictCode.RECENT_TURN, "within the last {:,} turns", turns))
         if self.messages is not None:
             start = self._find_last_messages(context, self.messages)
-            ends.append(ProtectedEnd(start, VerdictCode.RECENT_MESSAGE, "within the last {:,} messages", self.messages))
+            last = "within the last {:,} messages" + (", each result counted as one" if self.results_apart else "")
+            ends.append(ProtectedEnd(start, VerdictCode.RECENT_MESSAGE, last, self.messages))
         if self.share_of_messages is not None and length >= self.from_messages:
             share = self.share_of_messages
             start = length - ceil(length * share)

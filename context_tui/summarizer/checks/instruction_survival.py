@@ -91,7 +91,8 @@ class CompactionInstructions:
 
 def find_message_instructions(context: Context, message: int) -> Iterator[PlacedInstruction]:
     """Yield the instructions in a message that a user typed or that a runtime inserted; summaries have none."""
-    if context.facts.flags[message] & MessageFlag.SUMMARY:
+    facts = context.facts
+    if facts.role[message] == Role.ASSISTANT or facts.flags[message] & MessageFlag.SUMMARY:
         return
     for number, text, is_injected in _iterate_texts(context, message):
         if not is_injected:
@@ -108,11 +109,10 @@ def find_message_instructions(context: Context, message: int) -> Iterator[Placed
 
 
 def _iterate_texts(context: Context, message: int) -> Iterator[tuple[int, str, bool]]:
-    """Yield the number, the text, and whether a runtime inserted it, of each text block of a user's message."""
+    """Yield the number, the text, and whether a runtime inserted it, of each text block of a message."""
     facts, content = context.facts, context.content
     rows = [*facts.blocks_of(message)]
-    is_user = facts.role[message] != Role.ASSISTANT
-    if content is None or not is_user or all(facts.kind[row] != Kind.TEXT for row in rows):
+    if content is None or all(facts.kind[row] != Kind.TEXT for row in rows):
         return
     for number, (row, block) in enumerate(zip(rows, content.blocks(message), strict=False)):
         if facts.kind[row] == Kind.TEXT:
@@ -186,9 +186,10 @@ def restore_instructions(instructions: Sequence[PlacedInstruction], summary: str
 
 
 def follow_instructions(session: Session, checkpoint: Checkpoint = lambda: None) -> list[CompactionInstructions]:
-    """Follow the first :data:`MAX_INSTRUCTIONS` instructions of a session through its recorded full compactions.
+    """Follow the instructions of a session through its recorded full compactions; reads the text of all messages.
 
-    Reads the text of all messages.
+    An instruction that is absent after a compaction is not followed further, unless it is said again. At most
+    :data:`MAX_INSTRUCTIONS` are followed at a time.
     """
     compactions = [each for each in find_recorded_compactions(session) if each.kind == "full"]
     known: dict[tuple[str, ...], PlacedInstruction] = {}
@@ -210,6 +211,9 @@ def follow_instructions(session: Session, checkpoint: Checkpoint = lambda: None)
         traces = trace_instructions(known.values(), summary, set(after.order), _iterate_user_texts(after))
         end = compactions[number + 1].message if number + 1 < len(compactions) else len(session)
         results.append(CompactionInstructions(compaction.message, _check_calls(session, traces, after.at, end)))
+        for trace in traces:
+            if trace.outcome is Outcome.ABSENT:
+                del known[_split_words(trace.placed.instruction.text)]
     return results
 
 
@@ -221,9 +225,10 @@ def _read_summary(context: Context, message: int | None) -> str:
 
 def _iterate_user_texts(context: Context, excluded: Container[int] = ()) -> Iterator[str]:
     """Yield the texts of user messages and of what the runtime inserts beside a summary, but no summary."""
+    facts = context.facts
     for message in context.order:
-        if message not in excluded:
-            is_summary = context.facts.flags[message] & MessageFlag.SUMMARY
+        if message not in excluded and facts.role[message] != Role.ASSISTANT:
+            is_summary = facts.flags[message] & MessageFlag.SUMMARY
             for _, text, is_injected in _iterate_texts(context, message):
                 if is_injected or not is_summary:
                     yield text
@@ -236,6 +241,9 @@ def _split_words(text: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(text.casefold()))
 
 
+_NEGATIONS = frozenset("never not no don t without".split())
+
+
 class _WordIndex:
     """An index of the words of texts, to find a sequence of words in them, whatever stands between the words."""
 
@@ -246,49 +254,59 @@ class _WordIndex:
             self._places.setdefault(self._words[place : place + 2], []).append(place)
 
     def __contains__(self, words: tuple[str, ...]) -> bool:
-        if len(words) < 2:
-            return bool(words) and words[0] in self._words
-        return any(self._words[place : place + len(words)] == words for place in self._places.get(words[:2], ()))
+        """Return whether the words occur in this order, and no negation before them forbids what they demand."""
+        return len(words) > 1 and any(
+            self._words[place : place + len(words)] == words and (not place or self._words[place - 1] not in _NEGATIONS)
+            for place in self._places.get(words[:2], ())
+        )
 
 
 # Contradictions
 
 _CODE_SPAN = re.compile(r"`([^`\n]{3,80})`")
+_BAN = re.compile(r"\b(?:never|do not|don['’]?t|avoid|must not|mustn['’]t|cannot|no)\b", re.IGNORECASE)
+_CLAUSE_END = re.compile(r"[;:—]|,? \b(?:use|but|instead|rather)\b|, (?=\w+ (?:`|\S+\.\w))", re.IGNORECASE)
 _BANNED_VERB = re.compile(
-    r"\b(?:never|do not|don['’]?t)(?: ever)? (push|force[- ]push|commit|stash|rebase|merge|amend)"
-    r"(?=\s*(?:[.,;:!)]|$|(?:to|any|anything|it|this|that|directly|changes?|yet)\b))",
+    r"^\W*\w+(?:['’]t| not)?(?: ever)? (push|force[- ]push|commit|stash|rebase|merge|amend)"
+    r"(?=\s*(?:[.,!)]|$|to (?:the )?(?:remote|origin)\b|(?:any|anything|it|this|that|directly|changes?|yet)\b))",
     re.IGNORECASE,
 )
 _CHANGE_VERB = re.compile(
     r"\b(?:touch|edit|modif\w+|chang\w+|delet\w+|remov\w+|rewrit\w+|overwrit\w+|writ\w+)\b", re.IGNORECASE
 )
 _EXCEPTION = re.compile(r"\b(?:unless|without|until|except|before|after|if|when|only|while)\b", re.IGNORECASE)
-_GIT_COMMANDS = {"force-push": "git push --force", "force push": "git push --force", "amend": "git commit --amend"}
+_COMMAND_START = r"(?:^|[;&|\n(]\s*)(?:sudo )?(?:\w+=\S+\s+)*"
+_FORCE_PUSH = r"git push\b[^;&|\n]*\s(?:--force|-f)\b"
 
 
 class Ban(NamedTuple):
-    """Commands and files (by the end of their path) that an instruction forbids to run or to change."""
+    """Commands (as patterns) and files (by the end of their path) that an instruction forbids to run or to change."""
 
-    commands: tuple[str, ...]
+    commands: tuple[re.Pattern[str], ...]
     files: tuple[str, ...]
 
     def is_violated_by(self, call: AnsweredCall) -> bool:
         """Return whether a call runs such a command, or changes such a file."""
-        if any(re.search(rf"(?<![\w-]){re.escape(each)}(?![\w-])", call.command) for each in self.commands):
+        if any(pattern.search(call.command) for pattern in self.commands):
             return True
         return any(path == each or path.endswith(f"/{each}") for path in call.changed for each in self.files)
 
 
 def find_ban(instruction: Instruction) -> Ban | None:
     """Return what an instruction forbids, or None if calls cannot show it; bans with exceptions are not checked."""
-    text = instruction.text
-    if instruction.kind is not InstructionKind.PROHIBITION or _EXCEPTION.search(text):
+    start = _BAN.search(instruction.text)
+    if instruction.kind is not InstructionKind.PROHIBITION or start is None or _EXCEPTION.search(instruction.text):
         return None
-    spans = _CODE_SPAN.findall(text)
-    files = [match[0] for match in PATH_PATTERN.finditer(text)] if _CHANGE_VERB.search(text) else []
-    commands = [span for span in spans if " " in span and not PATH_PATTERN.fullmatch(span)]
-    commands += [_GIT_COMMANDS.get(verb, f"git {verb}") for verb in map(str.lower, _BANNED_VERB.findall(text))]
-    return Ban(tuple(commands), tuple(files)) if commands or files else None
+    clause = _CLAUSE_END.split(instruction.text[start.start() :], maxsplit=1)[0]
+    files = [match[0] for match in PATH_PATTERN.finditer(clause)] if _CHANGE_VERB.search(clause) else []
+    spans = _CODE_SPAN.findall(clause)
+    commands = [f"{re.escape(span)}(?![\\w-])" for span in spans if " " in span and not PATH_PATTERN.fullmatch(span)]
+    if verb := _BANNED_VERB.match(clause):
+        name = verb[1].lower()
+        special = {"amend": r"git commit\b[^;&|\n]*\s--amend\b", "force push": _FORCE_PUSH, "force-push": _FORCE_PUSH}
+        commands.append(special.get(name, rf"git {name}(?![\w-])"))
+    patterns = tuple(re.compile(f"{_COMMAND_START}{each}") for each in commands)
+    return Ban(patterns, tuple(files)) if patterns or files else None
 
 
 def _check_calls(
@@ -296,13 +314,13 @@ def _check_calls(
 ) -> tuple[InstructionTrace, ...]:
     """Add to each trace the first call in the messages from *start* to *end* that does what the instruction forbids."""
     bans = [(number, ban) for number, trace in enumerate(traces) if (ban := find_ban(trace.placed.instruction))]
-    checked = list(traces)
+    result = list(traces)
     if bans:
         for message, call in _iterate_calls(session, start, end):
             for number, ban in bans:
-                if checked[number].contradicted_at is None and ban.is_violated_by(call):
-                    checked[number] = checked[number]._replace(contradicted_at=message)
-    return tuple(checked)
+                if result[number].contradicted_at is None and ban.is_violated_by(call):
+                    result[number] = result[number]._replace(contradicted_at=message)
+    return tuple(result)
 
 
 def _iterate_calls(session: Session, start: int, end: int) -> Iterator[tuple[int, AnsweredCall]]:

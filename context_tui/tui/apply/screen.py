@@ -117,6 +117,7 @@ class ApplyScreen(
         self._attempt: SummaryAttempt | None = None
         self._writer: Worker[None] | None = None
         self._stop_notice = ""
+        self._lacks_cache: tuple[Draft, bool] | None = None
 
     def compose(self) -> ComposeResult:
         yield Static(texts.format_title(self.plan), id="apply-title", markup=False)
@@ -214,8 +215,6 @@ class ApplyScreen(
             "why": sent or ("The summarizer can be used" if is_usable else ""),
             "accept": no_draft or ("" if prepared else texts.REFUSALS["READING"]),
             "edit": no_draft,
-            "restore": no_draft
-            or ("" if self._lacks_instructions else "No typed instruction is missing in this draft"),
             "retry": busy or ("" if is_complete and can_send else "There is no finished draft to write again"),
             **dict.fromkeys(("next_draft", "show_draft"), no_other_draft),
             "mask": busy or ("" if secret_count else "No secrets are suspected in what is sent"),
@@ -232,9 +231,12 @@ class ApplyScreen(
     @property
     def _lacks_instructions(self) -> bool:
         """Whether an instruction that the user typed is not in the draft."""
-        if self.shown_draft is None or self.prepared is None:
+        draft, prepared = self.shown_draft, self.prepared
+        if draft is None or prepared is None:
             return False
-        return not check_instructions(self.prepared.instructions, self.shown_draft.text).ok
+        if self._lacks_cache is None or self._lacks_cache[0] is not draft:
+            self._lacks_cache = draft, not check_instructions(prepared.instructions, draft.text).ok
+        return self._lacks_cache[1]
 
     # Display
 

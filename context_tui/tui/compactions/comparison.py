@@ -54,7 +54,7 @@ class CompactionComparison:
     ``reused_blocks`` are the lost blocks that were needed later; None until they are known.
     ``predicted_size`` is the size predicted for the first request after the compaction; None if it cannot be predicted.
     ``aftermath`` says what the agent did after it; None until it is measured, and if no call follows.
-    ``instructions`` are those before it with their outcomes; None until they are followed, and if there are none.
+    ``instructions`` are those before it with their outcomes; None until they are known.
     """
 
     compaction: RecordedCompaction
@@ -181,7 +181,7 @@ def format_summary(comparison: CompactionComparison, width: int) -> list[list[Ru
         lines.append(
             [("afterwards ", MUTED), (shorten_at_word(format_aftermath(comparison.aftermath), width - 11), "")]
         )
-    if comparison.instructions is not None:
+    if comparison.instructions is not None and comparison.instructions.traces:
         lines += wrap_parts([format_outcomes(comparison.instructions)], width)
     return lines
 

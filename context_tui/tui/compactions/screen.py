@@ -19,7 +19,7 @@ from context_tui.lab.aftermath.measure import measure_aftermaths
 from context_tui.lab.regret.cases import find_reused_blocks
 from context_tui.lab.regret.index import build_use_index
 from context_tui.session.session import Session
-from context_tui.summarizer.checks.instruction_survival import follow_instructions
+from context_tui.summarizer.checks.instruction_survival import CompactionInstructions, follow_instructions
 from context_tui.tokens.measures import build_calibrated_table
 from context_tui.tui.compactions import comparison as texts
 from context_tui.tui.compactions.comparison import CompactionComparison
@@ -111,11 +111,12 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]
             self.call_later(self._show, "predicted_size", [predict_size_after(each, table) for each in compactions])
             uses = build_use_index(self.session, job.checkpoint)
             self.call_later(self._show, "reused_blocks", [find_reused_blocks(each, uses) for each in compactions])
-            full = {each.message: each for each in follow_instructions(self.session, job.checkpoint)}
-            instructions = [full.get(each.message) if each.kind == "full" else None for each in compactions]
-            self.call_later(self._show, "instructions", instructions)
             by_place = {(each.message, each.kind): each for each in measure_aftermaths(self.session, job.checkpoint)}
             self.call_later(self._show, "aftermath", [by_place.get((each.message, each.kind)) for each in compactions])
+            by_message = {each.message: each for each in follow_instructions(self.session, job.checkpoint)}
+            none_found = CompactionInstructions(-1, ())
+            found = (by_message.get(each.message) if each.kind == "full" else None for each in compactions)
+            self.call_later(self._show, "instructions", [each or none_found for each in found])
 
         start_work(self, "compactions", "read the compactions", work)
 
@@ -212,6 +213,8 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]
     @when_ready
     def action_instructions(self) -> None:
         if self.comparison.instructions is None:
+            notify_briefly(self, "Still looking for instructions")
+        elif not self.comparison.instructions.traces:
             notify_briefly(self, "No instruction was found before this compaction")
         else:
             self.app.push_screen(build_instructions_screen(self.comparison.instructions))

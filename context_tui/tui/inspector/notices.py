@@ -22,7 +22,9 @@ MAX_WRAP_LOSS = 12
 
 def format_key_hint(*, demo: bool, settings: str = "", width: int = 200) -> str:
     """Format a hint of the first keys to press, or of restored *settings*, in the longest form that fits *width*."""
-    keys = "Z turns with their tokens, b details, P policy, ←→ its value, > what it changes, a applies it, ? all keys"
+    keys = (
+        "Z turns with their tokens, b where, P policy, ←→ its value, > what it changes, a apply to a copy, ? all keys"
+    )
     forms = [keys]
     if settings:
         forms = [
@@ -31,8 +33,8 @@ def format_key_hint(*, demo: bool, settings: str = "", width: int = 200) -> str:
         ]
     elif demo:
         forms = [f"Sample session: {keys}", "Sample session: Z turns with tokens, P policy, ←→ value, l replay, ? keys"]
-    shortest = "Z turns with tokens, b details, P policy, ←→ value, a apply, ? all keys"
-    return choose_form((*forms, shortest, "Z turns with tokens, P policy, a apply, ? keys"), width)
+    short = "Z turns with tokens, P policy, ←→ its value, a apply to a copy, ? all keys"
+    return choose_form((*forms, short, "Z turns with tokens, P policy, a apply, ? keys"), width)
 
 
 def fit_notice(text: str, width: int) -> str:

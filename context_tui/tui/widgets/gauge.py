@@ -42,21 +42,22 @@ ZOOM_SHARE = 0.25
 
 
 def draw_gauge(tokens: int, window: int, parts: Sequence[ContextPart], width: int) -> list[Run]:
-    """Draw a bar *width* cells wide whose used portion is divided into *parts*; a small used portion is magnified."""
+    """Draw a bar *width* cells wide whose used portion is divided into *parts*; a small used portion is drawn alone."""
     share, free = tokens / max(window, 1), max(window - tokens, 0)
+    used_text, free_text = "used ", f" {format_tokens(free)} free"
+    if not 0 < share < ZOOM_SHARE or len(used_text + free_text) * 2 > width:
+        used_text = free_text = ""
     used_cells = min(width, max(round(share * width), 1 if tokens else 0))
-    free_text = f" {format_tokens(free)} free, not to scale" if 0 < share < ZOOM_SHARE else ""
-    if len(free_text) * 2 > width:
-        free_text = ""
     if free_text:
-        used_cells = width - len(free_text)
+        used_cells = width - len(used_text + free_text)
     canvas = Canvas(width)
     canvas.write(0, 0, FREE_PATTERN * width, MUTED)
+    canvas.write(0, 0, used_text, MUTED)
     canvas.write(width - len(free_text), 0, free_text, MUTED)
+    x = len(used_text)
     if not parts:
-        canvas.write(0, 0, "█" * used_cells, PRIMARY)
+        canvas.write(x, 0, "█" * used_cells, PRIMARY)
     sizes = distribute_cells([part.tokens for part in parts], used_cells)
-    x = 0
     for part, size in zip(parts, sizes, strict=True):
         style = CATEGORY_STYLES[part.category]
         canvas.write(x, 0, style.pattern * size, style.style)

@@ -23,6 +23,7 @@ from context_tui.compaction.plan import Plan
 from context_tui.export.files import export, list_writable_formats, suggest_path
 from context_tui.formats.base import scan
 from context_tui.formats.claude_code.reader import ClaudeCodeScanner
+from context_tui.lab.aftermath.measure import measure_aftermaths
 from context_tui.lab.replay.backtest import run_backtests
 from context_tui.lab.study import Lab, StudySettings
 from context_tui.lab.sweep.results import build_sweep_report
@@ -35,6 +36,11 @@ from context_tui.policies.registry import LISTED_POLICIES, POLICIES, PRESETS
 from context_tui.policies.runtime_state import build_runtime_state
 from context_tui.policies.trigger_points import find_firing_runs, find_first_firing
 from context_tui.session.session import Session
+from context_tui.summarizer.checks.instruction_survival import (
+    check_instructions,
+    follow_instructions,
+    restore_instructions,
+)
 from context_tui.summarizer.comparison import compare_summarizers, parse_contender
 from context_tui.summarizer.extract import build_extract
 from context_tui.summarizer.plan_summary import prepare_summary
@@ -207,6 +213,8 @@ def compact(session: Session, dice: random.Random, folder: Path) -> None:
         if plan.needs_summary and dice.random() < 0.1:
             prepared = prepare_summary(plan, mask_secrets=dice.random() < 0.2)
             summary = build_extract(prepared.conversation, prepared.previous) or summary
+            restored = restore_instructions(prepared.instructions, summary)
+            assert check_instructions(prepared.instructions, restored).ok or not prepared.instructions
         after = attempt(apply, session, plan, summary)
         if after is not None and plan.has_changes:
             made.append((plan, after))
@@ -245,6 +253,9 @@ def tune(session: Session, dice: random.Random) -> None:
         studies = [study for each in policies if (study := attempt(lab.run_study, *each, settings))]
         if studies:
             backtests = run_backtests(lab.recording)
+            for followed in follow_instructions(session):
+                assert all(trace.placed.message < len(session) for trace in followed.traces)
+            measure_aftermaths(session)
             json.dumps(replaying.build_report(lab, studies, backtests), allow_nan=False)
             if dice.random() < 0.2:
                 with contextlib.redirect_stdout(io.StringIO()):

@@ -190,6 +190,19 @@ def test_a_terminal_that_hangs_up(session: Path, out: Path) -> None:
     assert terminal.status == 129 and not any(out.iterdir())
 
 
+def test_a_terminal_that_hangs_up_and_tells_only_a_parent(session: Path, out: Path) -> None:
+    """The kernel tells the leader of the session; one that waits for its children, as make does, tells nobody."""
+    inspector = [sys.executable, "-m", "context_tui", str(session)]
+    leader = f"import signal, subprocess as s; signal.signal(signal.SIGHUP, lambda *_: None); exit(s.call({inspector}))"
+    with Terminal([sys.executable, "-c", leader], env={"TMPDIR": str(out)}) as terminal:
+        terminal.wait_for("timeline")
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, terminal.fd)
+        os.close(null)
+        until(lambda: not terminal.alive())
+    assert terminal.status == 129
+
+
 # -- what a kill leaves
 
 

@@ -25,7 +25,7 @@ from textual.theme import Theme
 from textual.widgets import Static
 
 from context_tui.app.config import Config, ConfigError, save_theme
-from context_tui.app.signals import exit_code_of, handle_termination
+from context_tui.app.signals import TERMINATION_SIGNALS, exit_code_of, handle_termination
 from context_tui.app.state import EMPTY_STATE, read_state, state_path, write_state
 from context_tui.formats.kit.files import find_working_folder
 from context_tui.session.session import Session, SessionInfo
@@ -65,6 +65,8 @@ DEFAULT_CONFIG = Config()
 NEWEST_INTERVAL_S = 3.0
 
 EXIT_TIMEOUT_S = 2.0
+TERMINAL_INTERVAL_S = 1.0
+"""Seconds between checks that the terminal is still there."""
 
 
 class SweepToOpen(NamedTuple):
@@ -138,6 +140,8 @@ class ContextTuiApp(App[None]):
         The picker needs no import: it opens at once, and the inspector is imported once all sessions are listed.
         """
         self._running_loop = asyncio.get_running_loop()
+        if not self.is_headless and os.isatty(0):
+            self.set_interval(TERMINAL_INTERVAL_S, self._exit_without_terminal)
         if self.exit_signal:
             self.exit()
         elif self._needs_picker:
@@ -241,6 +245,11 @@ class ContextTuiApp(App[None]):
         if self._running_loop is not None:  # otherwise ``on_mount`` exits
             with suppress(RuntimeError):  # the loop is closed
                 self._running_loop.call_soon_threadsafe(self.exit)
+
+    def _exit_without_terminal(self) -> None:
+        """Exit as after SIGHUP if the terminal is closed; its signal may have gone to a parent, such as make, alone."""
+        if not os.isatty(0):
+            self.exit_on_signal(TERMINATION_SIGNALS[-1])
 
     def exit(self, result: None = None, return_code: int = 0, message: Any = None) -> None:
         """Exit, remembering the policy and settings for the next run unless the command line named a policy."""

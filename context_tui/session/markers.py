@@ -32,6 +32,9 @@ KODA_SUMMARY = "[Compacted conversation summary]"
 CLAUDE_CODE_SUMMARY = "This session is being continued from a previous conversation"
 """Start of the user message that Claude Code's compaction inserts at the start."""
 
+SKILL_START = "Base directory for this skill:"
+"""Start of the text of a skill that Claude Code loads."""
+
 PLACEHOLDERS = frozenset({DEFECT_PLACEHOLDER, RESULT_STUB})
 """Bodies of cleared results."""
 
@@ -54,6 +57,7 @@ def strip_summary_marker(text: str) -> str:
 
 
 MAX_NAME_CHARACTERS = 48
+_FILE_START = r"^Contents of \S+\.md\b|^#+ *\w+\.md instructions\b|^Instructions from: "
 _SECTIONS = (
     (r"^#+ *(?:MCP Server Instructions|MCP servers?)\b", "MCP instructions"),
     (r"^The following deferred tools\b|^<available-deferred-tools>", "deferred tools"),
@@ -62,11 +66,11 @@ _SECTIONS = (
     (r"^#+ *gitStatus\b|^gitStatus:", "git status"),
     (r"^#+ *Environment\b|^<environment_context>|^<env>|^<session_context>", "environment"),
     (r"^#+ *(?:currentDate|userEmail)\b|^Today's date is\b", "date"),
-    (r"^Contents of \S+\.md\b|^#+ *\w+\.md instructions\b|^Instructions from: ", ""),  # named by the file
+    (_FILE_START, ""),  # named by the file
 )
+_COMMAND_TAGS = re.compile(r"<command-message>[^<]*</command-message>|</?command-(?:name|args)>")
 _RULE_FILE = re.compile(
-    r"^(?:Contents of \S+\.md\b|#+ *\w+\.md instructions\b|Instructions from: |Base directory for this skill: "
-    r"|--- Context from: |<(?:INSTRUCTIONS|user_instructions)>)",
+    rf"{_FILE_START}|^{SKILL_START} |^--- Context from: |^<(?:INSTRUCTIONS|user_instructions)>",
     re.MULTILINE,
 )
 _SECTION = re.compile("|".join(f"({pattern})" for pattern, _ in _SECTIONS), re.MULTILINE)
@@ -104,6 +108,11 @@ def _name_file(text: str) -> str:
 def is_rule_file(text: str) -> bool:
     """Return whether an injected text is a file of rules for an agent: CLAUDE.md, AGENTS.md, a skill or the like."""
     return _RULE_FILE.search(text[:400]) is not None
+
+
+def strip_command_tags(text: str) -> str:
+    """Remove Claude Code's markup around a slash command, and keep its name and arguments."""
+    return _COMMAND_TAGS.sub(" ", text)
 
 
 def is_tagged(text: str) -> bool:

@@ -361,8 +361,6 @@ def normalize_usage(usage: ApiUsage, finished: bool, version: str | None) -> Usa
 
 FILE_TOOLS = frozenset({"Read", "Edit", "MultiEdit", "Write"})
 """Tools whose results record the state of a file."""
-SKILL_PREFIX = "Base directory for this skill:"
-"""First words of the injected text of a skill."""
 
 
 def parse_file_state(line: bytes, message: int) -> tuple[str, FileState] | None:

@@ -26,6 +26,7 @@ from context_tui.formats.kit.values import parse_blocks, parse_time_ms, parse_to
 from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.session.facts import Compaction, Facts, Usage
 from context_tui.session.jsontext import is_nested_deeper, utf8_len
+from context_tui.session.markers import SKILL_START
 from context_tui.session.session import FileState, Session, SessionInfo
 from context_tui.session.values import NO_MESSAGES, BlockFlag, Kind, MessageFlag, RecordKind, Role, Spans
 from context_tui.text.sanitize import truncate_name
@@ -545,7 +546,7 @@ class ClaudeCodeContent:
         injected = [facts.kind[row] == Kind.TEXT and facts.block_flags[row] & BlockFlag.INJECTED for row in rows]
         for block in compress(self.blocks(message), injected) if any(injected) else ():
             text = str(block.get("text") or "")
-            if text.startswith(parsing.SKILL_PREFIX):
+            if text.startswith(SKILL_START):
                 yield text.partition("\n")[0], utf8_len(text)
 
     def system(self) -> str:

@@ -63,7 +63,7 @@ class RankedAt(NamedTuple):
         )
 
 
-class Gentler(NamedTuple):
+class GentlerSetting(NamedTuple):
     """A setting that saves nearly as much as the best one and loses less.
 
     ``saved_share`` is its saving as a share of the best one's; ``loss_cut`` is the share by which its loss is smaller.
@@ -103,7 +103,7 @@ class Recommendation:
     wins: int
     ranges: Mapping[str, tuple[Any, Any]]
     ranking: tuple[RankedAt, ...] = ()
-    gentler: Gentler | None = None
+    gentler: GentlerSetting | None = None
 
     @property
     def refetch(self) -> float:
@@ -183,7 +183,7 @@ def recommend_setting(sweep: Sweep, extra_calls: Sequence[float] = ()) -> Recomm
     return replace(result, ranking=ranking, gentler=gentler)
 
 
-def _find_gentler(sweep: Sweep, best: str, saved: Mapping[str, float]) -> Gentler | None:
+def _find_gentler(sweep: Sweep, best: str, saved: Mapping[str, float]) -> GentlerSetting | None:
     """Find the setting that saves nearly as much as *best* and loses less of what was needed later."""
     losses = {name: sweep.totals[name].drops.tokens_used_later or 0 for name in saved}
     gentler = [
@@ -194,7 +194,7 @@ def _find_gentler(sweep: Sweep, best: str, saved: Mapping[str, float]) -> Gentle
     if not losses[best] or not gentler:
         return None
     name = max(gentler, key=saved.__getitem__)
-    return Gentler(name, saved[name] / saved[best], 1 - losses[name] / losses[best])
+    return GentlerSetting(name, saved[name] / saved[best], 1 - losses[name] / losses[best])
 
 
 def rank_settings(sweep: Sweep, extra_calls: Sequence[float] = ()) -> tuple[RankedAt, ...]:

@@ -28,6 +28,8 @@ from context_tui.summarizer.tool_calls import AnsweredCall, parse_call
 
 MAX_INSTRUCTIONS = 2_000
 """Maximum number of instructions that are followed through the compactions of a session."""
+INSTRUCTIONS_CHECK = "instructions"
+"""Name of the check of a summary for the instructions of the user."""
 RESTORED_HEADING = "## Instructions of the user, put back word for word"
 
 
@@ -135,9 +137,9 @@ def trace_instructions(
     matcher, summary_words, other_words = FactMatcher(summary), _WordIndex([summary]), _WordIndex(other_texts)
 
     def trace(placed: PlacedInstruction) -> InstructionTrace:
-        words = _split_words(placed.instruction.text)
         if placed.message in remaining:
             return InstructionTrace(placed, Outcome.IN_CONTEXT)
+        words = _split_words(placed.instruction.text)
         if words in summary_words:
             return InstructionTrace(placed, Outcome.IN_SUMMARY)
         if words in other_words:
@@ -174,7 +176,7 @@ def check_instructions(instructions: Sequence[PlacedInstruction], summary: str) 
     )
     if uncertain:
         detail += f"; {uncertain:,} may be there in other words"
-    return SummaryCheck("instructions", not absent, "warning", detail)
+    return SummaryCheck(INSTRUCTIONS_CHECK, not absent, "warning", detail)
 
 
 def restore_instructions(instructions: Sequence[PlacedInstruction], summary: str) -> str:

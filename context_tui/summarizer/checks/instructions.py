@@ -15,6 +15,8 @@ from enum import StrEnum
 from itertools import islice, repeat
 from typing import NamedTuple
 
+from context_tui.session.markers import SKILL_START
+
 
 class InstructionKind(StrEnum):
     """The kinds of instructions."""
@@ -34,7 +36,7 @@ class Instruction(NamedTuple):
 
 
 MIN_RULES = 4
-"""Number of sentences with the words of a rule from which on a typed text is a prompt, with rules in its lists."""
+"""A typed text with at least this many words of rules, such as "must", counts as a prompt, and its lists as rules."""
 
 _MAX_WORDS, _MAX_CHARS = 70, 1_000  # a longer sentence or row of a table is pasted text, not a rule
 
@@ -129,9 +131,7 @@ _LEAD = re.compile(
 )
 _COMPLETE_LEAD = re.compile(r"\b(?:include|contain|have|provide)\s*:$", re.IGNORECASE)
 _BAN_HEADING = re.compile(r"^[\s#*]*(?:never|do not|don['’]t|avoid|forbidden|prohibited|red flags)\b", re.IGNORECASE)
-_SKIPPED_LINE = re.compile(
-    r"\s*(?:#{1,6}\s|>|\d+\s*\||Base directory for this skill:|[-=*_]{3,}\s*$|</?[A-Za-z][^>]*>\s*$)"
-)
+_SKIPPED_LINE = re.compile(r"\s*(?:#{1,6}\s|>|\d+\s*\||" + SKILL_START + r"|[-=*_]{3,}\s*$|</?[A-Za-z][^>]*>\s*$)")
 _FENCE = re.compile(r"\s*(```|~~~)\s*(\w*)")
 _TABLE_ROW = re.compile(r"\s*\|")
 _CELL = re.compile(r"\|\s*([^|\s][^|]*?)\s*(?=\|)")
@@ -157,7 +157,7 @@ def find_instructions(text: str, *, is_rule_file: bool = False) -> Iterator[Inst
         is_rule_file: whether the text is a file of rules, in which imperatives are rules. In other texts they are rules
             below a heading such as "Rules", in a list of steps to follow, or in the lists of a text with many rules.
     """
-    has_many_rules = len(list(islice(_RULE.finditer(text), MIN_RULES))) == MIN_RULES
+    has_many_rules = not is_rule_file and len(list(islice(_RULE.finditer(text), MIN_RULES))) == MIN_RULES
     lead = ""  # the sentence before a list
     pending: Instruction | None = None  # it, as long as a list may follow that says the same in full
     for sentence in _split_sentences(text, is_rule_file):
@@ -176,7 +176,7 @@ def find_instructions(text: str, *, is_rule_file: bool = False) -> Iterator[Inst
         if kind is None and sentence.is_item and len(words.split()) > 2:
             if _COMPLETE_LEAD.search(lead):
                 kind = _classify(lead, allows_imperatives)
-            elif is_rule_file and text[: sentence.start].endswith(("[ ] ", "[] ")):  # a list of checks
+            elif is_rule_file and text.endswith(("[ ] ", "[] "), 0, sentence.start):  # a list of checks
                 kind = InstructionKind.REQUIREMENT
         if kind is None:
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
@@ -20,7 +20,7 @@ from context_tui.compaction.apply import apply_with_measure
 from context_tui.compaction.plan import Plan
 from context_tui.errors import Error, SummarizerError
 from context_tui.session.session import Session
-from context_tui.summarizer.checks.instruction_survival import check_instructions, restore_instructions
+from context_tui.summarizer.checks.instruction_survival import INSTRUCTIONS_CHECK, restore_instructions
 from context_tui.summarizer.checks.summary_checks import SummaryCheck
 from context_tui.summarizer.plan_summary import (
     EXTRACT,
@@ -117,7 +117,7 @@ class ApplyScreen(
         self._attempt: SummaryAttempt | None = None
         self._writer: Worker[None] | None = None
         self._stop_notice = ""
-        self._lacks_cache: tuple[Draft, bool] | None = None
+        self._checks: Sequence[SummaryCheck] = ()  # of the shown draft
 
     def compose(self) -> ComposeResult:
         yield Static(texts.format_title(self.plan), id="apply-title", markup=False)
@@ -231,12 +231,7 @@ class ApplyScreen(
     @property
     def _lacks_instructions(self) -> bool:
         """Whether an instruction that the user typed is not in the draft."""
-        draft, prepared = self.shown_draft, self.prepared
-        if draft is None or prepared is None:
-            return False
-        if self._lacks_cache is None or self._lacks_cache[0] is not draft:
-            self._lacks_cache = draft, not check_instructions(prepared.instructions, draft.text).ok
-        return self._lacks_cache[1]
+        return any(check.name == INSTRUCTIONS_CHECK and not check.ok for check in self._checks)
 
     # Display
 
@@ -266,7 +261,7 @@ class ApplyScreen(
 
     def _update_summary_pane(self) -> None:
         pane, checks = self.query_one("#apply-summary", ReadingPane), self.query_one("#apply-checks", Static)
-        checks.display = False
+        checks.display, self._checks = False, ()
         pane.border_subtitle = None
         if self.phase in (Phase.WRITING, Phase.EDITING):
             return
@@ -282,7 +277,8 @@ class ApplyScreen(
         pane.border_title = Content(sanitize_line(texts.format_draft_title(self.shown_draft)))
         pane.border_subtitle = Content(texts.format_next_request(self.plan, self.shown_draft.text, self.token_table))
         if self.prepared:
-            checks.update(texts.format_checks(_run_checks(self.prepared, self.shown_draft)))
+            self._checks = _run_checks(self.prepared, self.shown_draft)
+            checks.update(texts.format_checks(self._checks))
             checks.display = True
 
     def _update_draft_list(self) -> None:
@@ -477,7 +473,7 @@ class ApplyScreen(
         draft = self.shown_draft
         if draft is None or self.prepared is None:
             return
-        failed_checks = find_blocking_checks(_run_checks(self.prepared, draft))
+        failed_checks = find_blocking_checks(self._checks)
         if not failed_checks or not draft.text.strip():
             self._accept(draft)
             return

@@ -1,4 +1,4 @@
-"""Instructions before a recorded compaction, and what became of each, as a line and as a page."""
+"""Instructions before a recorded compaction and their outcomes, as a line and as a page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EXPLANATIONS = {
 
 
 class InstructionsScreen(TextScreen[None]):
-    """A screen that lists the instructions before a compaction by what became of them."""
+    """A screen that lists the instructions before a compaction, grouped by outcome."""
 
     BINDINGS = read_bindings("instructions")
 

@@ -14,6 +14,7 @@ from textual.cache import LRUCache
 
 from context_tui.compaction.next_request import NextRequest
 from context_tui.session.facts import Facts
+from context_tui.session.markers import strip_command_tags
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
 from context_tui.text.sanitize import sanitize_line
@@ -38,10 +39,6 @@ _COMMAND_KEYS = frozenset({"command", "cmd", "commands"})
 _PATH_KEYS = frozenset({"file_path", "filePath", "path", "notebook_path", "files"})
 _SHELL = re.compile(r"(?:/\S*/)?(?:ba|z|k|da)?sh")
 _CD_PREFIX = re.compile(r"cd ((?:[^\s'\"&|;<>$`\\])+) *(?:&&|;) *(?=\S)")
-
-
-_COMMAND_TAGS = re.compile(r"<command-message>[^<]*</command-message>|</?command-(?:name|args)>")
-"""Markup around a slash command of Claude Code, apart from the name and the arguments."""
 
 
 def format_line(text: str, limit: int = PREVIEW_CHARS) -> str:
@@ -216,7 +213,7 @@ class MessageReader:
         for row, block in zip(rows, self.read_blocks(message), strict=False):
             kind = facts.kind[row]
             if kind == Kind.TEXT and not facts.block_flags[row] & BlockFlag.INJECTED:
-                texts.append(format_line(_COMMAND_TAGS.sub(" ", str(block.get("text") or ""))))
+                texts.append(format_line(strip_command_tags(str(block.get("text") or ""))))
             elif kind == Kind.TOOL_USE:
                 calls.append(self._format_call_preview(block))
             elif kind == Kind.TEXT:

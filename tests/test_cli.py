@@ -19,9 +19,15 @@ import pytest
 
 from context_tui import __version__
 from context_tui.cli import COMMANDS, main
+from context_tui.cli.options import CommandParser, build_study_settings
 from context_tui.errors import Error
+from context_tui.lab.study import StudySettings
 from context_tui.policies.registry import PRESETS
+from context_tui.session.window import ASSUMED_WINDOW
+from context_tui.summarizer.checks.facts import MAX_FACTS_PER_KIND
+from context_tui.summarizer.plan_summary import EXTRACT, SUMMARIZER_KINDS
 from context_tui.summarizer.reply import Summary, Usage
+from context_tui.text.files import read_toml
 from tests.formats.recordings import Recording, call, result, text, usage
 
 ESC = "\x1b[31m\x1b]0;title\x07"
@@ -81,6 +87,19 @@ def test_version_and_help(run: Run) -> None:
 def test_every_command_has_help(run: Run, command: str) -> None:
     code, out, err = run(command, "--help")
     assert (code, err) == (0, "") and out.startswith("usage: context-tui ")
+
+
+def test_defaults_and_names_in_the_help_are_those_of_the_code() -> None:
+    parse = {command: CommandParser(command).parse for command in ("policies", "replay", "sweep", "tune")}
+    assert build_study_settings(parse["replay"](["x"])) == StudySettings()
+    assert build_study_settings(parse["tune"](["x"])) == StudySettings(recorded="ignore")
+    assert build_study_settings(parse["sweep"](["x"])) == StudySettings()
+    assert parse["policies"]([]).window == ASSUMED_WINDOW
+    texts = read_toml("context_tui.cli", "options.toml")
+    assert f"At most {MAX_FACTS_PER_KIND} facts" in texts["compare"]["epilog"]
+    rows = [row for row in texts["apply"]["options"] if isinstance(row, dict)]
+    summarizer = next(row for row in rows if row.get("names") == "--summarizer")
+    assert summarizer["default"] == EXTRACT and ", ".join(SUMMARIZER_KINDS) in summarizer["help"]
 
 
 # -- inspect

@@ -33,39 +33,6 @@ COMMANDS = {
     "completion": "print the completion script of a shell: bash, zsh or fish",
 }
 
-_HELP = """\
-usage: context-tui [SESSION ...] [options]       open the inspector, or a picker without SESSION
-       context-tui COMMAND [options]
-
-Open the recorded session of a coding agent, see where its context went and what a
-compaction policy would drop, then tune the policy and apply it.
-
-SESSION is a file, a directory of sessions, - for standard input, or PATH#ID for one
-session of a file that holds several.
-
-commands:
-{commands}
-
-options:
-  --window N            context window size in tokens
-  --at N                start at the context before message N
-  -P, --policy POLICY   start with this policy
-  --policy-file FILE    read a policy from a TOML file, and start with it
-  --policy-command COMMAND
-                        the same with a program (docs/policy-command.md)
-  --follow              follow the session while it is being written; without
-                        SESSION, always the newest one of this folder
-  --theme NAME          light, dark, or the name of a Textual theme
-  --ascii               use ASCII characters only
-  --no-mouse            do not capture the mouse
-  --version             print the version
-  --help                print this text
-
-`context-tui COMMAND --help` lists the options of a command. Exit codes: 0 done, 1 failed,
-2 bad usage or no readable session, 3 the model endpoint failed, 4 too little evidence for
-a gate or a recommendation, 130 interrupted (128 + n: ended by signal n).
-"""
-
 MAX_LISTED_SESSIONS = 20
 """Maximum number of sessions that an error lists."""
 SIGNAL_EXIT_BASE = 128
@@ -128,8 +95,10 @@ def _dispatch(arguments: list[str]) -> int:
     if first in ("--help", "-h", "help"):
         if arguments[1:] and arguments[1] in COMMANDS:
             return _run_command(arguments[1], ["--help"])
+        from context_tui.text.files import read_toml
+
         commands = "\n".join(f"  {name:<12}{about}" for name, about in COMMANDS.items())
-        print(_HELP.format(commands=commands), end="")
+        print(read_toml("context_tui.cli", "options.toml")["usage"].format(commands=commands), end="")
         return ExitCode.DONE
     if "_ARGCOMPLETE" in os.environ:
         first = _choose_completed_command(os.environ.get("COMP_LINE", "").split())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from context_tui.batch.workers import analyze_sessions
-from context_tui.cli.options import CommandParser, build_number_type, parse_name
+from context_tui.cli.options import CommandParser
 from context_tui.cli.output import pick_fields, print_line, print_notice, print_table, shorten_names, write_json
 from context_tui.cli.sweep import report_unread
 from context_tui.errors import ExitCode
@@ -42,17 +42,7 @@ GROUPINGS: dict[str, Callable[[SessionAftermath], str]] = {
 
 def run(arguments: Sequence[str]) -> int:
     """Report what followed the recorded compactions of the named sessions, and return the exit code."""
-    about = "Measure what agents did after recorded compactions, and what became of the user's instructions."
-    parser = CommandParser("aftermath", about)
-    add = parser.add_argument
-    add("sessions", nargs="+", type=parse_name, metavar="SESSION", help="files, PATH#ID, or folders of sessions")
-    limit_type = build_number_type("number of instructions", "a whole number, 0 or more", minimum=0)
-    limit_help = (
-        "exit with 1 if more than N typed instructions are absent after a full compaction, 4 if none came before one"
-    )
-    add("--max-absent", type=limit_type, metavar="N", help=limit_help)
-    add("--json", action="store_true", help="print one JSON document")
-    options = parser.parse(arguments)
+    options = CommandParser("aftermath").parse(arguments)
     analyses, unread = analyze_sessions(options.sessions, _analyze)
     rows = [SessionAftermath(each.name, each.format, found) for each in analyses for found in each.value[0]]
     instructions = [(each.name, found) for each in analyses for found in each.value[1]]

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from context_tui.cli.options import CommandParser, build_choice_type, open_named_session, parse_name, parse_output_path
+from context_tui.cli.options import CommandParser, build_choice_type, open_named_session
 from context_tui.cli.output import offer_leftover_removal, pick_fields, print_line, print_notice, write_json
 from context_tui.cli.plan import build_request_report, format_request, plan_from_options
 from context_tui.compaction.apply import apply
@@ -31,7 +31,6 @@ from context_tui.export.files import (
 from context_tui.export.prepare import check_message_pairs
 from context_tui.session.session import Session
 from context_tui.summarizer.plan_summary import (
-    EXTRACT,
     SUMMARIZER_KINDS,
     choose_summarizer,
     find_blocking_checks,
@@ -55,36 +54,11 @@ class WrittenSummary:
 
 def run(arguments: Sequence[str]) -> int:
     """Apply one policy to one session, write the result, and return the exit code."""
-    parser = CommandParser(
-        "apply",
-        "Apply a policy to a session and write the result to a new file. The session itself is not changed, except for"
-        " koda's database with --in-place.",
-    )
-    add = parser.add_argument
-    parser.add_session_options()
-    parser.add_policy_options()
-    output_options = parser.add_mutually_exclusive_group(required=True)
-    output_options.add_argument("-o", "--out", type=parse_output_path, metavar="OUT", help="output file")
-    output_options.add_argument(
-        "--dry-run", action="store_true", help="write nothing; report the result and what FORMAT cannot represent"
-    )
-    output_options.add_argument(
-        "--in-place",
-        action="store_true",
-        help="clear results in koda's own database, as koda does: in one transaction, after a backup next to it that"
-        " only its owner can read; refused while koda or another program has the database open",
-    )
-    format_type = build_choice_type("format", list_export_formats())
-    format_help = "format of OUT, or markdown for a readable page (default: the format of the session)"
-    add("--to", type=format_type, metavar="FORMAT", help=format_help)
-    add("--force", action="store_true", help="replace OUT if it exists")
-    kind_type = build_choice_type("summarizer", SUMMARIZER_KINDS)
-    kind_help = f"summarizer: {', '.join(SUMMARIZER_KINDS)} (default: extract, which calls no model)"
-    add("--summarizer", type=kind_type, metavar="NAME", default=EXTRACT, help=kind_help)
-    add("--model", type=parse_name, help="model to call")
-    add("--base-url", metavar="URL", help="base URL of the API (default: that of the vendor)")
-    add("--mask-secrets", action="store_true", help="mask suspected secrets in requests")
-    add("--json", action="store_true", help="print one JSON document")
+    types = {
+        "format": build_choice_type("format", list_export_formats()),
+        "summarizer": build_choice_type("summarizer", SUMMARIZER_KINDS),
+    }
+    parser = CommandParser("apply", types)
     options = parser.parse(arguments)
     unused = "--to" if options.to and options.in_place else "--force" if options.force else ""
     if unused and not options.out:

@@ -10,16 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from context_tui.app.config import read_config
-from context_tui.cli.options import (
-    CommandParser,
-    load_policy_files,
-    open_named_session,
-    parse_message_number,
-    parse_name,
-    parse_tokens,
-    resolve_policy,
-    spool_stdin,
-)
+from context_tui.cli.options import CommandParser, load_policy_files, open_named_session, resolve_policy, spool_stdin
 from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
 from context_tui.formats.opening import choose_session, find_main_session
 from context_tui.session.session import SessionInfo
@@ -27,16 +18,7 @@ from context_tui.session.session import SessionInfo
 
 def run(arguments: Sequence[str]) -> int:
     """Open a session in the inspector, or a picker if no session or several sessions are named."""
-    parser = CommandParser("", "Open a session in the inspector, or a picker if none or several are named.")
-    add = parser.add_argument
-    add("sessions", nargs="*", type=parse_name, metavar="SESSION")
-    add("--window", type=parse_tokens, metavar="N")
-    add("--at", type=parse_message_number, metavar="N")
-    add("-P", "--policy", type=parse_name, metavar="POLICY")
-    parser.add_policy_file_option()
-    add("--follow", action="store_true", help="follow a session while it is being written")
-    parser.add_appearance_options()
-    options = parser.parse(arguments)
+    options = CommandParser("").parse(arguments)
     return open_inspector(options.sessions, options)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from context_tui.batch.workers import analyze_sessions
-from context_tui.cli.options import CommandParser, build_number_type, parse_name
+from context_tui.cli.options import CommandParser
 from context_tui.cli.output import print_line, print_notice, print_table, shorten_names, write_json
 from context_tui.cli.sweep import report_unread
 from context_tui.errors import ExitCode
@@ -30,19 +30,12 @@ from context_tui.lab.sweep.results import UnreadSession
 from context_tui.session.session import Session
 from context_tui.text.numbers import format_cost, format_count
 
-DEFAULT_CASES = 10
+MAX_ADVICE_SHOWN = 10
 
 
 def run(arguments: Sequence[str]) -> int:
     """Report the cache breaks of the named sessions, and return the exit code."""
-    parser = CommandParser("cache", "Find why sessions paid again for tokens in the prompt cache, and what that cost.")
-    add = parser.add_argument
-    add("sessions", nargs="+", type=parse_name, metavar="SESSION", help="files, PATH#ID, or folders of sessions")
-    number = build_number_type("a number of cases", minimum=0)
-    add("--cases", type=number, default=DEFAULT_CASES, metavar="N", help="list the N costliest breaks (default: 10)")
-    add("--check", action="store_true", help="compare recorded causes with those inferred without them")
-    add("--json", action="store_true", help="print one JSON document")
-    options = parser.parse(arguments)
+    options = CommandParser("cache").parse(arguments)
     analyses, unread = analyze_sessions(options.sessions, partial(_find_histories, is_compared=options.check))
     sessions = add_shared_breaks(
         [SessionBreaks(each.name, each.format, each.folder, each.value[0]) for each in analyses]
@@ -149,7 +142,7 @@ def _print_report(sessions: Sequence[SessionBreaks], case_count: int) -> None:
     if advice := build_advice(sessions):
         print_line()
         print_line("avoidable")
-        for text in advice[:DEFAULT_CASES]:
+        for text in advice[:MAX_ADVICE_SHOWN]:
             print_line(f"  {text}")
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from context_tui.cli.options import CommandParser, build_number_type, open_named_session, resolve_policy
+from context_tui.cli.options import CommandParser, open_named_session, resolve_policy
 from context_tui.cli.output import build_session_name, pick_fields, print_line, print_notice, print_table, write_json
 from context_tui.cli.plan import plan_from_options
 from context_tui.errors import ExitCode, PlanError
@@ -35,58 +35,10 @@ MAX_FACT_WIDTH = 72
 
 MAX_PROMPT_BYTES = 256 * 1024
 
-ABOUT = """\
-Let two or more summarizers summarise the same head, the messages that a policy would drop, and show
-which checkable facts survive in each summary: constraints stated by the user, paths, error strings,
-identifiers and numbers, with tokens, time and cost. No file is written.
-"""
-
-SPEC_HELP = f"""\
-SPEC is KIND[:MODEL][@URL][,KEY=VALUE...], for the --summarizer, --model and --base-url of apply.
-  extract                                     local rules; calls no model
-  extract,bytes=4000                          a shorter extract
-  anthropic:claude-haiku-4-5                  a model; the key comes from the environment
-  openai:qwen2.5:7b@http://127.0.0.1:8080/v1  a server with a compatible API
-  openai,prompt=mine.txt                      a file with the system prompt, instead of the policy's
-For models, max_tokens=N limits the reply and timeout=SECONDS the call. Omitted settings are taken from
-the environment and the [summarizer] tables of the configuration file, as for apply.
-Naming a summarizer is consent to send to it: the recipient, the amount and the number of suspected
-secrets are printed on stderr before anything is sent.
-
-At most {MAX_FACTS_PER_KIND} facts of each kind count, ranked by source (user 8, assistant 4, a call that changes
-a file 2, another call or a failure 1), then by the number of messages that contain them.
-A path survives if enough of its last parts remain to distinguish it from the others; an identifier as a
-whole word; a number by its digits (and its unit, if short); an error or a constraint by a sentence with
-60 % of its distinctive words (a prohibition only by a prohibition). A paraphrase counts as lost.
-Constraints are the typed instructions that docs/instructions.md describes; none are found in other languages
-than English.
-
---repeat N compacts N times, at N points the same number of estimated tokens apart, each before an
-assistant message, the last at --at or the end. Each compaction also summarises the previous summary. The
-facts are those of the first head; the number in brackets counts survivors that also occur in messages
-after that head and may therefore not have been remembered.
-Exit code 3: an endpoint failed; the results of the others are shown.
-"""
-
 
 def run(arguments: Sequence[str]) -> int:
     """Compare summarizers on one session and return the exit code."""
-    parser = CommandParser("compare", ABOUT)
-    add = parser.add_argument
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = SPEC_HELP
-    parser.add_session_options()
-    parser.add_policy_options()
-    policy = next(each for each in parser._actions if each.dest == "policy")
-    policy.required, policy.default = False, "defect-compact"
-    policy.help = f"{policy.help} (default: defect-compact)"
-    spec, spec_help = _parse_contender_option, "a summarizer, as described below; give two or more"
-    add("--summarizer", dest="summarizers", action="append", type=spec, metavar="SPEC", help=spec_help)
-    rounds_type = build_number_type("number of compactions")
-    repeat_help = "compact N times, each time including the previous summary (default: 1)"
-    add("--repeat", type=rounds_type, default=1, metavar="N", help=repeat_help)
-    add("--mask-secrets", action="store_true", help="mask suspected secrets in requests")
-    add("--json", action="store_true", help="print one JSON document")
+    parser = CommandParser("compare", {"contender": _parse_contender_option})
     options = parser.parse(arguments)
     if len(options.summarizers or ()) < 2:
         parser.error("compare needs two summarizers; name each with --summarizer")

@@ -15,11 +15,7 @@ SAMPLE = "coding-session"
 
 def run(arguments: Sequence[str]) -> int:
     """Open the sample session in the inspector or, without a terminal, print a report on the sample."""
-    parser = CommandParser(
-        "demo", "Open the inspector on a bundled sample session, where microcompaction and full compaction both fire."
-    )
-    parser.add_appearance_options()
-    options = parser.parse(arguments)
+    options = CommandParser("demo").parse(arguments)
     path = next((entry.info.path for entry in find_samples() if SAMPLE in entry.info.path), None)
     if path is None:
         raise UnreadableSession("the sample sessions are missing from this installation; reinstall context-tui")

@@ -15,9 +15,7 @@ UNSEEN_NOTE = "; from source, not yet verified on a real file"
 
 def run(arguments: Sequence[str]) -> int:
     """Print the session formats, as a table or as JSON, and return the exit code."""
-    parser = CommandParser("formats", "List the session formats that can be read, and which of them can be written.")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    options = parser.parse(arguments)
+    options = CommandParser("formats").parse(arguments)
     formats = list(FORMATS.values())
     if options.json:
         rows = [

@@ -47,21 +47,8 @@ from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrat
 
 def run(arguments: Sequence[str]) -> int:
     """Print the report on one session and return the exit code."""
-    about = "Show where a session's context went: tokens by category and tool, turns, compactions."
-    parser = CommandParser("inspect", about)
-    add = parser.add_argument
-    parser.add_session_options()
-    add("--json", action="store_true", help="print one JSON document")
-    add("--messages", action="store_true", help="add a timeline of all messages")
     measure_type = build_choice_type("token measure", list(TokenMeasure))
-    measures = "calibrated (fitted to recorded sizes), exact (a tokenizer) or own (bytes / 4, as the policies do)"
-    default = TokenMeasure.CALIBRATED
-    add("--ruler", type=measure_type, default=default, metavar="RULER", help=f"token measure: {measures}")
-    sides = "the context before and after each recorded compaction, and the lost content that was needed later"
-    add("--compactions", action="store_true", help=f"add {sides}")
-    follow_help = "follow the session while it is being written: one line per change, or with --json one document"
-    add("--follow", action="store_true", help=follow_help)
-    options = parser.parse(arguments)
+    options = CommandParser("inspect", {"measure": measure_type}).parse(arguments)
     if options.follow:
         return _follow_session(options)
     session = open_named_session(options.session, options.window)

@@ -8,10 +8,11 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from context_tui.cli.output import offer_leftover_removal, print_notice
@@ -19,7 +20,7 @@ from context_tui.errors import ExitCode, PlanError, SeveralSessions, UnreadableS
 from context_tui.formats.opening import open_session
 from context_tui.session.session import Session
 from context_tui.session.validation import MAX_TOKENS
-from context_tui.text.files import private_folder
+from context_tui.text.files import private_folder, read_toml
 from context_tui.text.sanitize import sanitize
 
 if TYPE_CHECKING:
@@ -35,10 +36,37 @@ MAX_POLICY_TIMEOUT_S = 3_600
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Parser of one command's arguments, which reports an error in one sanitized line and exits with code 2."""
+    """Parser of one command's arguments, which reports an error in one sanitized line and exits with code 2.
 
-    def __init__(self, command: str, about: str) -> None:
-        super().__init__(prog=f"context-tui {command}".strip(), description=about, allow_abbrev=False)
+    The options are read from ``options.toml``; *types* adds functions for the types that only this command knows.
+    """
+
+    def __init__(self, command: str, types: Mapping[str, Callable[[str], Any]] = MappingProxyType({})) -> None:
+        texts = read_toml("context_tui.cli", "options.toml")
+        command_texts = texts[command or "browse"]
+        about, notes = command_texts["description"], command_texts.get("epilog")
+        super().__init__(f"context-tui {command}".strip(), description=about, epilog=notes, allow_abbrev=False)
+        if notes:
+            self.formatter_class = argparse.RawDescriptionHelpFormatter
+        self._shared_rows, self._types = texts["shared"], {**_TYPES, **types}
+        self._add_rows(self, command_texts["options"])
+        self.set_defaults(**command_texts.get("defaults", {}))
+
+    def _add_rows(self, target: argparse._ActionsContainer, rows: Sequence[str | dict[str, Any]]) -> None:
+        for row in rows:
+            if isinstance(row, str):
+                self._add_rows(target, self._shared_rows[row])
+            elif "one_of" in row:
+                self._add_rows(self.add_mutually_exclusive_group(required=True), row["one_of"])
+            else:
+                settings = {key: value for key, value in row.items() if key not in ("names", "number")}
+                if "type" in row:
+                    settings["type"] = self._types[row["type"]]
+                elif "number" in row:
+                    settings["type"] = build_number_type(*row["number"])
+                if "action" in row:
+                    settings["action"] = _ACTIONS.get(row["action"], row["action"])
+                target.add_argument(*row["names"].split(), **settings)
 
     def error(self, message: str) -> NoReturn:
         print_notice(f"{shorten_message(message)}; see {self.prog} --help", self.prog)
@@ -56,77 +84,6 @@ class CommandParser(argparse.ArgumentParser):
             options.policy_file = _build_policy_commands(options.policy_file, options.policy_timeout)
         return options
 
-    def add_session_options(self) -> None:
-        """Add SESSION, --window and --at."""
-        add = self.add_argument
-        add("session", type=parse_name, metavar="SESSION", help="a file, PATH#ID, or - for standard input")
-        add("--window", type=parse_tokens, metavar="N", help="context window size in tokens")
-        add("--at", type=parse_message_number, metavar="N", help="use the context before message N (default: the end)")
-
-    def add_policy_options(self) -> None:
-        """Add the options that select a policy, its parameters, the idle time, and whether triggers are obeyed."""
-        add = self.add_argument
-        policy_help = "a policy or saved settings; `context-tui policies` lists both"
-        add("-P", "--policy", type=parse_name, metavar="POLICY", help=policy_help)
-        self.add_policy_file_option()
-        add("-p", "--param", action="append", default=[], metavar="KEY=VALUE", help="set a parameter; may be repeated")
-        idle_help = "idle time, for policies that act after a pause (default: as recorded)"
-        add("--idle", type=parse_seconds, metavar="SECONDS", help=idle_help)
-        add("--ignore-trigger", action="store_true", help="plan even where koda's idle trigger does not fire")
-        add("--firing-only", action="store_true", help="in a chain, run only the policies that fire, if any does")
-
-    def add_policies_options(self, policy_help: str, values: str, values_help: str) -> None:
-        """Add -P and -p, which collect policies, each with the -p assignments after it, in ``policies``."""
-        add, policies = self.add_argument, "policies"
-        add("-P", "--policy", dest=policies, action=_PolicyAction, type=parse_name, metavar="POLICY", help=policy_help)
-        add("-p", "--param", dest=policies, action=_ParameterAction, metavar=values, help=values_help)
-
-    def add_policy_file_option(self) -> None:
-        """Add --policy-file, --policy-command and --policy-timeout; the first two are in ``policy_file``."""
-        add, path = self.add_argument, parse_output_path
-        file_help = "read a policy from a TOML file, and use it unless -P names another; may be repeated"
-        add("--policy-file", action="append", default=[], type=path, metavar="FILE", help=file_help)
-        command_help = "the same with a program, such as 'node my-policy.js' (docs/policy-command.md)"
-        sources = "policy_file"
-        add("--policy-command", action="append", dest=sources, type=parse_name, metavar="COMMAND", help=command_help)
-        timeout_help = "seconds that a program has for each answer (default: 10)"
-        add("--policy-timeout", type=parse_seconds, metavar="SECONDS", help=timeout_help)
-
-    def add_replay_options(self, recorded: str = "keep") -> None:
-        """Add the options that control a replay, such as --window, --recorded (default: *recorded*) and --delay."""
-        from context_tui.lab.replay.walk import DEFAULT_SUMMARY_DELAY
-
-        add = self.add_argument
-        add("--window", type=parse_tokens, metavar="N", help="context window size in tokens")
-        recorded_help = f"keep or undo the recorded compactions (default: {recorded})"
-        add("--recorded", type=parse_recorded_mode, default=recorded, metavar="{keep,undo}", help=recorded_help)
-        summary_help = "summary size in tokens (bytes/4; default: the median of the recorded summaries, else 2,000)"
-        add("--summary-tokens", type=parse_tokens, metavar="N", help=summary_help)
-        delay = DEFAULT_SUMMARY_DELAY
-        delay_help = f"number of calls made while a summary is written in the background (default: {delay})"
-        add("--delay", type=int, default=delay, metavar="N", help=delay_help)
-        prefix_help = "assume that the summarizer's prompt starts like the calls', and reads that prefix from the cache"
-        add("--shares-prefix", action="store_true", help=prefix_help)
-        cache_help = (
-            "part of a prompt that is read from the cache after a policy changed the prompt: up to the end of the"
-            " last call before the change (breakpoints, the default), or up to the change (anywhere, as with"
-            " automatic caching)"
-        )
-        add("--cache", choices=("breakpoints", "anywhere"), default="breakpoints", help=cache_help)
-
-    def add_jobs_option(self) -> None:
-        """Add --jobs."""
-        jobs_type = build_number_type("number of processes", "1 or more", minimum=1)
-        jobs_help = "number of processes (default: one per core)"
-        self.add_argument("--jobs", type=jobs_type, metavar="N", help=jobs_help)
-
-    def add_appearance_options(self) -> None:
-        """Add the options that control the inspector's appearance."""
-        add = self.add_argument
-        add("--theme", type=parse_name, metavar="NAME", help="light, dark, or the name of a Textual theme")
-        add("--ascii", action="store_true", help="use ASCII characters only")
-        add("--no-mouse", action="store_true", help="do not capture the mouse")
-
 
 class _PolicyAction(argparse.Action):
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
@@ -138,6 +95,10 @@ class _ParameterAction(argparse.Action):
         if not getattr(namespace, self.dest):
             setattr(namespace, self.dest, [("", [])])  # for the policy of --policy-file
         getattr(namespace, self.dest)[-1][1].append(values)
+
+
+_ACTIONS = {"policy": _PolicyAction, "parameter": _ParameterAction}
+"""Actions that collect policies, each with the assignments after it, in one member of the options."""
 
 
 def list_policies(options: argparse.Namespace) -> list[tuple[str, Sequence[str]]]:
@@ -154,7 +115,7 @@ def list_policies(options: argparse.Namespace) -> list[tuple[str, Sequence[str]]
 
 
 def build_study_settings(options: argparse.Namespace) -> StudySettings:
-    """Build the settings of a replay from the options that :meth:`CommandParser.add_replay_options` added."""
+    """Build the settings of a replay from the options of a command that replays."""
     from context_tui.lab.study import StudySettings
 
     return StudySettings(options.recorded, options.summary_tokens, options.delay, options.shares_prefix, options.cache)
@@ -250,9 +211,6 @@ def build_number_type(noun: str, remedy: str = "a whole number", minimum: int | 
     return parse_number
 
 
-parse_message_number = build_number_type("message number")
-
-
 def parse_recorded_mode(text: str) -> CompactionHandling:
     """Parse how recorded compactions are handled: ``keep`` or ``undo`` (formerly ``ignore``)."""
     modes: dict[str, CompactionHandling] = {"keep": "keep", "undo": "ignore", "ignore": "ignore"}
@@ -281,6 +239,19 @@ def parse_tokens(text: str) -> int:
         remedy = f"give 1 to {MAX_TOKENS:,}, or one such as 200k"
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of tokens; {remedy}")
     return int(value)
+
+
+_TYPES: dict[str, Callable[[str], Any]] = {
+    "int": int,
+    "message": build_number_type("message number"),
+    "name": parse_name,
+    "path": parse_output_path,
+    "recorded": parse_recorded_mode,
+    "saving-unit": build_choice_type("measure", ("tokens", "money")),
+    "seconds": parse_seconds,
+    "tokens": parse_tokens,
+}
+"""Functions that parse the values of options, by the types that ``options.toml`` names."""
 
 
 def open_named_session(spec: str, window: int | None = None) -> Session:

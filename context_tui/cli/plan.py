@@ -38,12 +38,8 @@ _OPTION_NAMES = {
 
 def run(arguments: Sequence[str]) -> int:
     """Print the plan of one policy for one session and return the exit code."""
-    about = "Show what a policy would do to a session's context, and whether it would fire there."
-    parser = CommandParser("plan", about)
-    parser.add_session_options()
-    parser.add_policy_options()
+    parser = CommandParser("plan")
     parser.add_argument("--force", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse(arguments)
     if options.force:  # an alias for scripts
         print_notice("plan --force is deprecated; use --ignore-trigger")

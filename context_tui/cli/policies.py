@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
 from context_tui.app.config import read_config
-from context_tui.cli.options import CommandParser, load_policy_files, parse_name, parse_tokens
+from context_tui.cli.options import CommandParser, load_policy_files
 from context_tui.cli.output import build_plugin_report, pick_fields, print_line, print_table, write_json
 from context_tui.errors import ExitCode
 from context_tui.policies.agent_settings import AgentSettings, build_agent_settings
@@ -15,7 +15,7 @@ from context_tui.policies.base import Policy
 from context_tui.policies.parameter_space import build_params, list_parameters
 from context_tui.policies.parameters import format_value, parse_assignments
 from context_tui.policies.registry import POLICIES, PRESETS, find_policy
-from context_tui.session.window import ASSUMED_WINDOW, Window
+from context_tui.session.window import Window
 
 if TYPE_CHECKING:
     from context_tui.policies.parts.rules import PolicySpec
@@ -23,17 +23,7 @@ if TYPE_CHECKING:
 
 def run(arguments: Sequence[str]) -> int:
     """List the policies or describe one of them, and return the exit code."""
-    parser = CommandParser("policies", "List the compaction policies and what their parameters mean.")
-    add = parser.add_argument
-    add("name", nargs="?", type=parse_name, metavar="NAME", help="show only this policy")
-    param_help = (
-        "set a parameter of NAME before its settings are shown in the agent's own configuration; may be repeated"
-    )
-    add("-p", "--param", action="append", default=[], metavar="KEY=VALUE", help=param_help)
-    window_help = "context window for the agent's own configuration"
-    add("--window", type=parse_tokens, default=ASSUMED_WINDOW, metavar="N", help=window_help)
-    add("--json", action="store_true", help="print one JSON document")
-    parser.add_policy_file_option()
+    parser = CommandParser("policies")
     options = parser.parse(arguments)
     load_policy_files(options.policy_file)
     if options.param and not options.name:

@@ -9,13 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from context_tui.cli.inspect import build_calibration_report
-from context_tui.cli.options import (
-    CommandParser,
-    build_study_settings,
-    open_named_session,
-    parse_name,
-    resolve_policies,
-)
+from context_tui.cli.options import CommandParser, build_study_settings, open_named_session, resolve_policies
 from context_tui.cli.output import build_session_name, pick_fields, print_line, print_notice, print_table, write_json
 from context_tui.errors import ExitCode
 from context_tui.lab.price.break_report import build_break_report
@@ -48,19 +42,7 @@ MAX_FIRINGS_SHOWN = 40
 
 def run(arguments: Sequence[str]) -> int:
     """Replay one session under the named policies and return the exit code."""
-    parser = CommandParser(
-        "replay",
-        "Replay a session under one or more policies: firings, sizes, savings, and dropped content needed later.",
-    )
-    parser.add_argument("session", type=parse_name, metavar="SESSION", help="a file, PATH#ID, or - for standard input")
-    parser.add_policies_options(
-        "a policy or saved settings; may be repeated to compare several",
-        "KEY=VALUE",
-        "set a parameter of the preceding -P; may be repeated",
-    )
-    parser.add_replay_options()
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.add_policy_file_option()
+    parser = CommandParser("replay")
     options = parser.parse(arguments)
     requests = resolve_policies(options)
     if not requests:

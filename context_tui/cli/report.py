@@ -6,14 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
-from context_tui.cli.options import (
-    CommandParser,
-    build_study_settings,
-    open_named_session,
-    parse_name,
-    parse_output_path,
-    resolve_policies,
-)
+from context_tui.cli.options import CommandParser, build_study_settings, open_named_session, resolve_policies
 from context_tui.cli.output import print_notice
 from context_tui.cli.tune import Tuning, collect_tunings, format_agent_configuration
 from context_tui.errors import Error, ExitCode, PlanError
@@ -28,18 +21,7 @@ from context_tui.summarizer.secrets import mask_text
 
 def run(arguments: Sequence[str]) -> int:
     """Write the report of one or more sessions."""
-    parser = CommandParser("report", "Write a page about sessions: what fills them, their sizes, and what policies do.")
-    add = parser.add_argument
-    add("sessions", nargs="+", type=parse_name, metavar="SESSION", help="files, or PATH#ID")
-    output_help = "the file to write: .html for one page with charts, .md for Markdown without charts"
-    add("-o", "--output", type=parse_output_path, required=True, metavar="FILE", help=output_help)
-    policy_help = "a policy to replay (default: those of the agent that recorded the session); may be repeated"
-    parser.add_policies_options(policy_help, "KEY=VALUE", "set a parameter of the preceding -P; may be repeated")
-    parser.add_replay_options()
-    add("--with-text", action="store_true", help="include titles, typed prompts and evidence, with secrets masked")
-    add("--force", action="store_true", help="replace an existing file")
-    parser.add_policy_file_option()
-    options = parser.parse(arguments)
+    options = CommandParser("report").parse(arguments)
     if options.output.suffix not in (".html", ".htm", ".md"):
         raise PlanError(f"{options.output}: give a name that ends in .html or .md")
     if options.output.exists() and not options.force:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from context_tui.cli.options import CommandParser, build_choice_type, build_number_type, parse_name
+from context_tui.cli.options import CommandParser, build_choice_type
 from context_tui.cli.output import print_line, print_notice, print_table, write_json
 from context_tui.errors import ExitCode
 from context_tui.formats.kit.files import find_working_folder
@@ -29,7 +29,6 @@ from context_tui.library.overview import OverviewReader, SessionOverview
 from context_tui.text.numbers import format_age, format_bytes, format_count, format_percent, format_tokens
 from context_tui.text.sanitize import make_visible
 
-DEFAULT_LIMIT = 50
 MAX_TITLE_WIDTH = 48
 
 
@@ -55,21 +54,7 @@ class SessionRow:
 
 def run(arguments: Sequence[str]) -> int:
     """List sessions from the newest to the oldest, and return the exit code."""
-    parser = CommandParser("sessions", "List the sessions of every agent on this machine, newest first.")
-    add = parser.add_argument
-    add("paths", nargs="*", type=parse_name, metavar="PATH", help="a file, folder or database to list instead")
-    format_type = build_choice_type("format", list(FORMATS))
-    add("--agent", type=format_type, metavar="FORMAT", help="only sessions of this format")
-    add("--project", type=parse_name, metavar="TEXT", help="only sessions of projects with TEXT in their name")
-    text_help = "only sessions with every word of TEXT in name, title or project"
-    add("--text", type=parse_name, metavar="TEXT", help=text_help)
-    add("--here", action="store_true", help="only sessions of the current folder's project")
-    limit_help = f"maximum number of sessions; 0 for all (default: {DEFAULT_LIMIT})"
-    limit_type = build_number_type("number of sessions", "0 or more", minimum=0)
-    add("--limit", type=limit_type, default=DEFAULT_LIMIT, metavar="N", help=limit_help)
-    add("--brief", action="store_true", help="list names, times and sizes only, without reading sessions")
-    add("--json", action="store_true", help="print one JSON document")
-    options = parser.parse(arguments)
+    options = CommandParser("sessions", {"format": build_choice_type("format", list(FORMATS))}).parse(arguments)
     entries = _find_entries(options.paths)
     cache = SessionCache(find_cache_path())
     reader = OverviewReader(cache)

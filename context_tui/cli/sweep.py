@@ -25,15 +25,7 @@ from context_tui.batch.workers import (
     run_on_cluster,
     run_on_processes,
 )
-from context_tui.cli.options import (
-    CommandParser,
-    build_choice_type,
-    build_study_settings,
-    list_policies,
-    parse_name,
-    parse_output_path,
-    resolve_policy,
-)
+from context_tui.cli.options import CommandParser, build_study_settings, list_policies, resolve_policy
 from context_tui.cli.output import print_line, print_notice, print_table, write_json
 from context_tui.errors import Error, ExitCode, PlanError, UnreadableSession
 from context_tui.lab.price.report import format_cache_reuse
@@ -144,32 +136,7 @@ def _print_ranking(sweep: Sweep, extra_calls: ExtraCalls | None, ranking: Sequen
 
 
 def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = CommandParser("sweep", "Replay many settings over many sessions, and show which are on the Pareto front.")
-    add = parser.add_argument
-    add("sessions", nargs="+", type=parse_name, metavar="SESSION", help="files, PATH#ID, or folders of sessions")
-    values_help = "values of a parameter of the preceding -P: 1..8, 1..8:2 (with a step), 256,512,1024, or one value"
-    parser.add_policies_options("a policy; may be repeated", "KEY=VALUES", values_help)
-    parser.add_replay_options()
-    add("--quick", action="store_true", help="compute sizes only, without prices and regret")
-    current_help = 'the setting to compare the others with, as "POLICY KEY=VALUE"'
-    add("--current", type=parse_name, metavar="SETTING", help=current_help)
-    measure = build_choice_type("measure", ("tokens", "money"))
-    add("--by", type=measure, default="tokens", help="unit of savings: tokens or money")
-    output_help = "write each row to FILE as it is computed, one per line"
-    add("-o", "--output", type=parse_output_path, metavar="FILE", help=output_help)
-    add("--resume", action="store_true", help="continue, reusing the rows of -o that are still valid")
-    add("--force", action="store_true", help="replace existing files")
-    add("--csv", type=parse_output_path, metavar="FILE", help="write the rows as CSV")
-    add("--parquet", type=parse_output_path, metavar="FILE", help="write the rows as Parquet (needs pyarrow)")
-    add("--json", action="store_true", help="print one JSON document")
-    add("--screen", action="store_true", help="show the settings and their sessions interactively")
-    parser.add_jobs_option()
-    scheduler_help = "run on the Dask cluster at ADDRESS, such as tcp://host:8786"
-    add("--scheduler", type=parse_name, metavar="ADDRESS", help=scheduler_help)
-    gate_help = "exit 1 if a change of settings exceeds the limits in FILE, 4 if there is too little evidence"
-    add("--gate", type=parse_output_path, metavar="FILE", help=gate_help)
-    parser.add_policy_file_option()
-    parser.add_appearance_options()
+    parser = CommandParser("sweep")
     options = parser.parse(arguments)
     if not options.policies and not options.policy_file and not options.gate:
         parser.error("no policy is named; give one with -P")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from context_tui.batch.workers import SweepSource, find_sources, measure_extra_calls
-from context_tui.cli.options import CommandParser, build_study_settings, list_policies, parse_name, resolve_policy
+from context_tui.cli.options import CommandParser, build_study_settings, list_policies, resolve_policy
 from context_tui.cli.output import print_line, print_notice, print_table, write_json
 from context_tui.cli.sweep import report_unread, run_sweep
 from context_tui.errors import ExitCode, UnreadableSession
@@ -60,7 +59,7 @@ class Tuning(NamedTuple):
 
 def run(arguments: Sequence[str]) -> int:
     """Recommend settings for the policies of the agents that recorded the sessions, and return the exit code."""
-    options = _parse_options(arguments)
+    options = CommandParser("tune").parse(arguments)
     sweep_options = SweepOptions(**vars(build_study_settings(options)), window=options.window)
     policies = list_policies(options)
     tunings, reasons, unread = collect_tunings(
@@ -120,21 +119,6 @@ def collect_tunings(
         else:
             tunings.append(tuning)
     return tunings, reasons, unread
-
-
-def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = CommandParser(
-        "tune", "Recommend settings for the policy of each session's own agent, at cache prices, with the evidence."
-    )
-    add = parser.add_argument
-    add("sessions", nargs="+", type=parse_name, metavar="SESSION", help="files, PATH#ID, or folders of sessions")
-    values_help = "values of a parameter of the preceding -P, in place of those that are proposed"
-    parser.add_policies_options("tune this policy for all sessions; may be repeated", "KEY=VALUES", values_help)
-    parser.add_replay_options(recorded="undo")
-    add("--json", action="store_true", help="print one JSON document")
-    parser.add_jobs_option()
-    parser.add_policy_file_option()
-    return parser.parse(arguments)
 
 
 def _group_sources(

@@ -101,7 +101,7 @@ def formats() -> str:
 
 def keys() -> str:
     """The inspector's keys, from its bindings; a key that the session has is not told again for what is in it."""
-    from context_tui.tui.inspector.keys import build_bindings as inspector_keys
+    from context_tui.tui.inspector.screen import build_bindings as inspector_keys
     from context_tui.tui.inspector.timeline import Timeline
     from context_tui.tui.widgets.setting_rows import SettingRows
 

@@ -488,7 +488,8 @@ def test_a_models_summary_that_fails_a_check_is_refused_and_kept(
 ) -> None:
     loop = "- the same line\n" * 5
     monkeypatch.setattr(
-        "context_tui.cli.apply.write_summary_blocking", lambda *_: Summary(loop, "m", Usage(), "end_turn", seconds=1)
+        "context_tui.summarizer.plan_summary.write_summary_blocking",
+        lambda *_: Summary(loop, "m", Usage(), "end_turn", seconds=1),
     )
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("OPENAI_API_KEY", "k")

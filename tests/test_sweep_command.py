@@ -211,7 +211,7 @@ def test_settings_are_ranked_by_cost_without_extra_calls_and_with_them(
     grid = "-P", "defect-microcompact", "-p", "keep_recent_turns=1..3", "--by", "money"
     assert "extra calls after" not in ran(capsys, folder, *grid, "--jobs", 1)[1]  # no recorded compaction
     measured = ExtraCalls(0.5, 0.1, 9e9, 12, 6, None, "more calls")
-    monkeypatch.setattr("context_tui.cli.sweep.measure_extra_calls", lambda sources: measured)
+    monkeypatch.setattr("context_tui.batch.workers.measure_extra_calls", lambda sources: measured)
     found = document(capsys, folder, *grid)
     assert found["extra_calls"]["value"] == 0.5
     assert [each["extra_calls"] for each in found["ranking"]] == [0.0, 0.5, 9e9]

@@ -30,14 +30,7 @@ from context_tui.export.files import (
 )
 from context_tui.export.prepare import check_message_pairs
 from context_tui.session.session import Session
-from context_tui.summarizer.plan_summary import (
-    SUMMARIZER_KINDS,
-    choose_summarizer,
-    find_blocking_checks,
-    format_notice,
-    prepare_summary,
-    write_summary_blocking,
-)
+from context_tui.summarizer import plan_summary
 from context_tui.text.sanitize import make_visible
 from context_tui.tokens import estimate
 from context_tui.tokens.measures import build_calibrated_table
@@ -56,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
     """Apply one policy to one session, write the result, and return the exit code."""
     types = {
         "format": build_choice_type("format", list_export_formats()),
-        "summarizer": build_choice_type("summarizer", SUMMARIZER_KINDS),
+        "summarizer": build_choice_type("summarizer", plan_summary.SUMMARIZER_KINDS),
     }
     parser = CommandParser("apply", types)
     options = parser.parse(arguments)
@@ -112,18 +105,18 @@ def _apply_in_place(session: Session, options: argparse.Namespace) -> int:
 
 
 def _write_summary(plan: Plan, options: argparse.Namespace) -> WrittenSummary:
-    prepared = prepare_summary(plan, mask_secrets=options.mask_secrets)
-    summarizer = choose_summarizer(plan, options.summarizer, options.model, options.base_url)
-    for line in format_notice(summarizer, prepared):
+    prepared = plan_summary.prepare_summary(plan, mask_secrets=options.mask_secrets)
+    summarizer = plan_summary.choose_summarizer(plan, options.summarizer, options.model, options.base_url)
+    for line in plan_summary.format_notice(summarizer, prepared):
         print_notice(line)
     for repair in prepared.repairs if summarizer.endpoints else ():
         print_notice(f"changed for the provider: {repair}")
-    summary = write_summary_blocking(summarizer, prepared)
+    summary = plan_summary.write_summary_blocking(summarizer, prepared)
     checks = prepared.check_text(summary.text, summary)
     for check in checks:
         if not check.ok:
             print_notice(f"{check.severity}: {check.label}: {check.detail}")
-    if failures := ", ".join(check.label for check in find_blocking_checks(checks)):
+    if failures := ", ".join(check.label for check in plan_summary.find_blocking_checks(checks)):
         draft = _save_draft(summary.text)
         raise SummarizerError(f"the summary fails a check ({failures}); OUT was not written; the draft is in {draft}")
     return WrittenSummary("model" if summary.model else "extract", summary.model or None, summary.text)

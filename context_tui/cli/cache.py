@@ -10,20 +10,7 @@ from context_tui.cli.options import CommandParser
 from context_tui.cli.output import print_line, print_notice, print_table, shorten_names, write_json
 from context_tui.cli.sweep import report_unread
 from context_tui.errors import ExitCode
-from context_tui.lab.price.break_report import (
-    BreakCase,
-    BreakGroup,
-    SessionBreaks,
-    add_shared_breaks,
-    build_advice,
-    build_break_report,
-    build_cache_report,
-    compare_causes,
-    format_costs,
-    get_cause,
-    group_cases,
-    list_cases,
-)
+from context_tui.lab.price import break_report
 from context_tui.lab.price.breaks import CacheHistory, find_cache_breaks
 from context_tui.lab.price.cache_requests import reconstruct_recorded_calls
 from context_tui.lab.sweep.results import UnreadSession
@@ -37,8 +24,8 @@ def run(arguments: Sequence[str]) -> int:
     """Report the cache breaks of the named sessions, and return the exit code."""
     options = CommandParser("cache").parse(arguments)
     analyses, unread = analyze_sessions(options.sessions, partial(_find_histories, is_compared=options.check))
-    sessions = add_shared_breaks(
-        [SessionBreaks(each.name, each.format, each.folder, each.value[0]) for each in analyses]
+    sessions = break_report.add_shared_breaks(
+        [break_report.SessionBreaks(each.name, each.format, each.folder, each.value[0]) for each in analyses]
     )
     pairs = [each.value for each in analyses if options.check]
     report_unread(unread)
@@ -59,11 +46,11 @@ def _find_histories(session: Session, *, is_compared: bool) -> tuple[CacheHistor
 
 
 def _build_report(
-    sessions: Sequence[SessionBreaks],
+    sessions: Sequence[break_report.SessionBreaks],
     pairs: Sequence[tuple[CacheHistory, CacheHistory]],
     unread: Sequence[UnreadSession],
 ) -> dict[str, object]:
-    cases = list_cases(sessions)
+    cases = break_report.list_cases(sessions)
     return {
         "schema": "context-tui.cache/1",
         "sessions": [
@@ -71,35 +58,36 @@ def _build_report(
                 "session": each.name,
                 "agent": each.agent,
                 "project": each.project,
-                "cache": build_cache_report(each.history),
+                "cache": break_report.build_cache_report(each.history),
             }
             for each in sessions
         ],
-        "causes": _build_group_reports(group_cases(cases, get_cause)),
-        "agents": _build_group_reports(group_cases(cases, _get_agent)),
-        "projects": _build_group_reports(group_cases(cases, _get_project)),
+        "causes": _build_group_reports(break_report.group_cases(cases, break_report.get_cause)),
+        "agents": _build_group_reports(break_report.group_cases(cases, _get_agent)),
+        "projects": _build_group_reports(break_report.group_cases(cases, _get_project)),
         "cases": [
-            {"session": case.session.name, "unit": case.unit, **build_break_report(case.cache_break)} for case in cases
+            {"session": case.session.name, "unit": case.unit, **break_report.build_break_report(case.cache_break)}
+            for case in cases
         ],
-        "advice": build_advice(sessions),
-        "check": [each._asdict() for each in compare_causes(pairs)],
+        "advice": break_report.build_advice(sessions),
+        "check": [each._asdict() for each in break_report.compare_causes(pairs)],
         "unread": [each._asdict() for each in unread],
     }
 
 
-def _build_group_reports(groups: Sequence[BreakGroup]) -> list[dict[str, object]]:
+def _build_group_reports(groups: Sequence[break_report.BreakGroup]) -> list[dict[str, object]]:
     return [group._asdict() for group in groups]
 
 
-def _get_agent(case: BreakCase) -> str:
+def _get_agent(case: break_report.BreakCase) -> str:
     return case.session.agent
 
 
-def _get_project(case: BreakCase) -> str:
+def _get_project(case: break_report.BreakCase) -> str:
     return case.session.project
 
 
-def _print_report(sessions: Sequence[SessionBreaks], case_count: int) -> None:
+def _print_report(sessions: Sequence[break_report.SessionBreaks], case_count: int) -> None:
     recorded = [each for each in sessions if each.history.has_cache]
     without = len(sessions) - len(recorded)
     if without:
@@ -112,15 +100,17 @@ def _print_report(sessions: Sequence[SessionBreaks], case_count: int) -> None:
     requests = format_count(sum(each.history.requests for each in recorded), "request")
     print_line(f"{format_count(len(recorded), 'session')}, {requests}, {total:,} tokens of prompts:")
     print_line(f"  {read / total:.1%} read from the cache, {new / total:.1%} new, {again / total:.1%} paid again")
-    cases = list_cases(sessions)
+    cases = break_report.list_cases(sessions)
     if not cases:
         print_line("  nothing that was in the cache was paid again")
         return
-    costs = group_cases(cases, lambda case: "")[0].costs
-    print_line(f"  paid again: {again:,} tokens, {format_costs(costs)} more than reading them from the cache")
-    _print_groups("causes", "cause", group_cases(cases, get_cause), again)
+    costs = break_report.group_cases(cases, lambda case: "")[0].costs
+    print_line(
+        f"  paid again: {again:,} tokens, {break_report.format_costs(costs)} more than reading them from the cache"
+    )
+    _print_groups("causes", "cause", break_report.group_cases(cases, break_report.get_cause), again)
     for title, column, get_name in (("by agent", "agent", _get_agent), ("by project", "project", _get_project)):
-        groups = group_cases(cases, get_name)
+        groups = break_report.group_cases(cases, get_name)
         if len(groups) > 1:
             _print_groups(title, column, groups, again)
     names = shorten_names(each.name for each in recorded)
@@ -139,19 +129,19 @@ def _print_report(sessions: Sequence[SessionBreaks], case_count: int) -> None:
     print_table("costliest breaks", heads, rows)
     if len(cases) > case_count:
         print_line(f"  {len(cases) - case_count:,} more; --cases N shows more, --json lists all")
-    if advice := build_advice(sessions):
+    if advice := break_report.build_advice(sessions):
         print_line()
         print_line("avoidable")
         for text in advice[:MAX_ADVICE_SHOWN]:
             print_line(f"  {text}")
 
 
-def _describe(sessions: Sequence[SessionBreaks]) -> str:
+def _describe(sessions: Sequence[break_report.SessionBreaks]) -> str:
     subject = sessions[0].name if len(sessions) == 1 else "none of these sessions"
     return f"{subject}: no request records tokens read from a cache or written to one, so there is nothing to explain"
 
 
-def _print_groups(title: str, column: str, groups: Sequence[BreakGroup], again: int) -> None:
+def _print_groups(title: str, column: str, groups: Sequence[break_report.BreakGroup], again: int) -> None:
     units = sorted({unit for group in groups for unit in group.costs}, key=lambda unit: unit != "USD")
     rows = [
         (
@@ -167,7 +157,7 @@ def _print_groups(title: str, column: str, groups: Sequence[BreakGroup], again: 
 
 
 def _print_comparison(pairs: Sequence[tuple[CacheHistory, CacheHistory]]) -> None:
-    comparisons = compare_causes(pairs)
+    comparisons = break_report.compare_causes(pairs)
     if not comparisons:
         print_line()
         print_line("check: the provider recorded no cause that says what changed in the prompt")

@@ -12,16 +12,9 @@ from context_tui.cli.inspect import build_calibration_report
 from context_tui.cli.options import CommandParser, build_study_settings, open_named_session, resolve_policies
 from context_tui.cli.output import build_session_name, pick_fields, print_line, print_notice, print_table, write_json
 from context_tui.errors import ExitCode
+from context_tui.lab.price import report
 from context_tui.lab.price.break_report import build_break_report
 from context_tui.lab.price.pricing import FiringPrice, ReplayPrice
-from context_tui.lab.price.report import (
-    VERDICT_TEXTS,
-    Advice,
-    build_advice,
-    format_break_even,
-    format_cache_reuse,
-    format_savings,
-)
 from context_tui.lab.regret.index import TIERS
 from context_tui.lab.replay.backtest import BacktestResult, PolicyBacktest, run_backtests
 from context_tui.lab.replay.recording import Recording
@@ -126,7 +119,7 @@ def build_policy_report(study: Study) -> dict[str, Any]:
         },
         "break_even_calls_per_1000": price.break_even_calls,
         "missed": replay.nearest_miss._asdict() if replay.nearest_miss else None,
-        "advice": [_build_advice_report(each) for each in build_advice(price)],
+        "advice": [_build_advice_report(each) for each in report.build_advice(price)],
         "regret": {
             **pick_fields(study.regret, ("dropped", "used_later", "tokens_dropped", "tokens_used_later")),
             "by_tier": dict(study.regret.by_tier),
@@ -146,7 +139,7 @@ def build_policy_report(study: Study) -> dict[str, Any]:
     }
 
 
-def _build_advice_report(advice: Advice) -> dict[str, Any]:
+def _build_advice_report(advice: report.Advice) -> dict[str, Any]:
     fields = pick_fields(advice, ("about", "value", "unit"))
     return {**fields, "words": advice.text, "saving": advice.avoidable_cost}
 
@@ -213,7 +206,7 @@ def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
 
 def _format_price_lines(lab: Lab, studies: Sequence[Study]) -> list[str]:
     model, note = lab.price_model, studies[0].price.rate_table.note
-    assumed = format_cache_reuse(studies[0].price.reuse)
+    assumed = report.format_cache_reuse(studies[0].price.reuse)
     if model.error is None:
         return [f"costs are in {note}; no prompt cache reads are recorded", assumed]
     reads = f"predicted {model.read_predicted:,} tokens, recorded {model.read_recorded:,}"
@@ -278,18 +271,18 @@ def _print_firings(study: Study) -> None:
     title = f"firings of {label} (rewritten: tokens written to the cache only because of the firing)"
     print_table(title, heads, rows, MAX_FIRINGS_SHOWN)
     if replay.firings:
-        print_line(f"  {format_savings(price)}")
+        print_line(f"  {report.format_savings(price)}")
     elif replay.calls:
         print_line()
         print_line(f"{label} {format_never_fired(replay.nearest_miss)}")
-    for each in build_advice(price):
+    for each in report.build_advice(price):
         print_line(f"  {each.text}")
 
 
 def _build_price_cells(cost: FiringPrice, price: ReplayPrice) -> tuple[object, ...]:
-    calls = format_break_even(cost), cost.calls_left
+    calls = report.format_break_even(cost), cost.calls_left
     change = format_saving(-cost.cost, price.rate_table.unit)
-    return cost.cleared, cost.rewritten, *calls, VERDICT_TEXTS[cost.verdict], change
+    return cost.cleared, cost.rewritten, *calls, report.VERDICT_TEXTS[cost.verdict], change
 
 
 def _print_backtest(backtest: PolicyBacktest) -> None:

@@ -13,18 +13,9 @@ from context_tui.cli.output import print_line, print_notice, print_table, write_
 from context_tui.errors import ExitCode
 from context_tui.formats.kit.files import find_working_folder
 from context_tui.formats.registry import FORMATS
+from context_tui.library import discovery
 from context_tui.library.cache import SessionCache, find_cache_path
-from context_tui.library.discovery import (
-    THIS_PROJECT,
-    SessionEntry,
-    SessionKey,
-    find_entries,
-    find_project_name,
-    find_recorded_sessions,
-    find_title,
-    is_database,
-    list_database_sessions,
-)
+from context_tui.library.discovery import SessionEntry, SessionKey
 from context_tui.library.overview import OverviewReader, SessionOverview
 from context_tui.text.numbers import format_age, format_bytes, format_count, format_percent, format_tokens
 from context_tui.text.sanitize import make_visible
@@ -44,7 +35,7 @@ class SessionRow:
     @property
     def project(self) -> str:
         """Name of the folder of the project that the session belongs to."""
-        return find_project_name(self.entry, self.overview.cwd)
+        return discovery.find_project_name(self.entry, self.overview.cwd)
 
     @property
     def agent(self) -> str:
@@ -89,11 +80,15 @@ def run(arguments: Sequence[str]) -> int:
 
 def _find_entries(paths: Sequence[str]) -> list[SessionEntry]:
     if paths:
-        return [entry for path in paths for entry in find_entries(path)]
+        return [entry for path in paths for entry in discovery.find_entries(path)]
     return [
         each
-        for entry in find_recorded_sessions()
-        for each in (list_database_sessions(entry) if is_database(entry.info.path) and not entry.info.id else [entry])
+        for entry in discovery.find_recorded_sessions()
+        for each in (
+            discovery.list_database_sessions(entry)
+            if discovery.is_database(entry.info.path) and not entry.info.id
+            else [entry]
+        )
     ]
 
 
@@ -104,7 +99,7 @@ def _filter_entries(entries: Sequence[SessionEntry], options: Any, reader: Overv
         matches = [reader.read_place(entry) for entry in matches]
     matches = [entry for entry in matches if options.agent in (None, entry.agent)]
     if options.here:
-        matches = [entry for entry in matches if entry.group == THIS_PROJECT or _is_here(entry)]
+        matches = [entry for entry in matches if entry.group == discovery.THIS_PROJECT or _is_here(entry)]
     if options.project:
         text = options.project.casefold()
         matches = [
@@ -170,7 +165,7 @@ def _build_rows(
     for child in overview.children:
         if child.key not in overviews:
             child_overview = SessionOverview(child.agent, cwd=overview.cwd)
-            title = find_title(child.info) or child.about
+            title = discovery.find_title(child.info) or child.about
             yield SessionRow(replace(child, place=entry.place), title, child_overview, entry)
 
 
@@ -183,7 +178,7 @@ def _build_row_report(row: SessionRow) -> dict[str, Any]:
         "agent": row.agent,
         "project": row.project,
         "cwd": overview.cwd or info.cwd or None,
-        "here": row.entry.group == THIS_PROJECT or _is_here(row.entry),
+        "here": row.entry.group == discovery.THIS_PROJECT or _is_here(row.entry),
         "title": row.title,
         "model": overview.model or None,
         "time": info.time or None,

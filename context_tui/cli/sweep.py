@@ -14,17 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from context_tui.app.config import read_tables
+from context_tui.batch import workers
 from context_tui.batch.row_files import SweepFileError, SweepJournal, require_pyarrow, write_csv, write_parquet
-from context_tui.batch.workers import (
-    SweepSource,
-    SweepTask,
-    SweepWork,
-    TaskResult,
-    find_sources,
-    measure_extra_calls,
-    run_on_cluster,
-    run_on_processes,
-)
+from context_tui.batch.workers import SweepSource, SweepTask
 from context_tui.cli.options import CommandParser, build_study_settings, list_policies, resolve_policy
 from context_tui.cli.output import print_line, print_notice, print_table, write_json
 from context_tui.errors import Error, ExitCode, PlanError, UnreadableSession
@@ -71,7 +63,7 @@ def run(arguments: Sequence[str]) -> int:
     gate = _read_gate(options.gate) if options.gate else None
     settings = _build_settings(policies, gate, options.current)
     sweep_options = SweepOptions(**vars(build_study_settings(options)), window=options.window, quick=options.quick)
-    sources, unread, other_files = find_sources(options.sessions)
+    sources, unread, other_files = workers.find_sources(options.sessions)
     _check_outputs(options, sources)
     if not sources:
         report_unread(unread)
@@ -122,7 +114,7 @@ def _rank_by_cost(sweep: Sweep, sources: Sequence[SweepSource]) -> tuple[ExtraCa
     """Return the extra calls after recorded compactions, if known, and the best settings without them and with them."""
     from context_tui.lab.sweep.recommendation import rank_settings  # loads numpy, which most commands do not need
 
-    extra_calls = measure_extra_calls(sources)
+    extra_calls = workers.measure_extra_calls(sources)
     return extra_calls, rank_settings(sweep, extra_calls.rates if extra_calls else ())
 
 
@@ -231,7 +223,7 @@ def run_sweep(
             f"{format_count(len(rows), 'row')} of {journal.path} still valid; "
             f"{format_count(len(tasks), 'session')} to do"
         )
-    work = SweepWork.from_settings(settings, sweep_options, policy_files)
+    work = workers.SweepWork.from_settings(settings, sweep_options, policy_files)
     progress = SweepProgress(len(tasks), len(settings))
     try:
         with _run_tasks(tasks, work, jobs, scheduler) as results, progress:
@@ -255,13 +247,13 @@ def run_sweep(
 
 @contextmanager
 def _run_tasks(
-    tasks: Sequence[SweepTask], work: SweepWork, jobs: int | None, scheduler: str | None
-) -> Iterator[Iterator[TaskResult]]:
+    tasks: Sequence[SweepTask], work: workers.SweepWork, jobs: int | None, scheduler: str | None
+) -> Iterator[Iterator[workers.TaskResult]]:
     if not scheduler:
-        with closing(run_on_processes(tasks, work, jobs)) as results:
+        with closing(workers.run_on_processes(tasks, work, jobs)) as results:
             yield results
         return
-    with _connect_cluster(scheduler) as client, closing(run_on_cluster(client, tasks, work)) as results:
+    with _connect_cluster(scheduler) as client, closing(workers.run_on_cluster(client, tasks, work)) as results:
         yield results
 
 

@@ -34,20 +34,11 @@ from context_tui.text.sanitize import make_visible
 from context_tui.tui.drafts import Drafts
 from context_tui.tui.options import InspectorOptions
 from context_tui.tui.saving import save_picture
+from context_tui.tui.terminal import themes
 from context_tui.tui.terminal.cells import ASCII_KEY_NAMES
 from context_tui.tui.terminal.clipboard import cancel_copy, start_copy, wait_for_copy
-from context_tui.tui.terminal.contrast import ContrastAdjuster
 from context_tui.tui.terminal.key_queue import KeyBarrier, KeyQueue, UserInput
-from context_tui.tui.terminal.output_filter import OutputFilter
-from context_tui.tui.terminal.themes import (
-    ANSI_DARK,
-    ANSI_LIGHT,
-    DARK,
-    LIGHT,
-    choose_theme,
-    has_few_colours,
-    has_no_colours,
-)
+from context_tui.tui.terminal.output_filter import ContrastAdjuster, OutputFilter
 from context_tui.tui.threads import join_threads
 from context_tui.tui.widgets.keymap import check_keymap
 
@@ -106,10 +97,10 @@ class ContextTuiApp(App[None]):
         follow_newest: bool = False,
         sweep: SweepToOpen | None = None,
     ) -> None:
-        self._has_few_colours = has_few_colours(os.environ)  # before Textual asks for the first theme
+        self._has_few_colours = themes.has_few_colours(os.environ)  # before Textual asks for the first theme
         self._has_begun = self._has_imported_inspector = False
         super().__init__()
-        self.no_color = has_no_colours(os.environ)
+        self.no_color = themes.has_no_colours(os.environ)
         self.target, self.sweep = target, sweep
         self._follows_newest, self._followed_keys = follow_newest, set[tuple[str, str]]()
         self.options = InspectorOptions(at, policy, settings or {}, window, ascii, demo, follow)
@@ -120,9 +111,9 @@ class ContextTuiApp(App[None]):
         self._key_queue = KeyQueue(self, super().on_event)
         self.exit_signal: int | None = None
         self._running_loop: asyncio.AbstractEventLoop | None = None
-        self.register_theme(DARK)
-        self.register_theme(LIGHT)
-        self.theme = choose_theme(theme, os.environ, self.available_themes, config.theme)
+        self.register_theme(themes.DARK)
+        self.register_theme(themes.LIGHT)
+        self.theme = themes.choose_theme(theme, os.environ, self.available_themes, config.theme)
         keymap, self._key_warnings = check_keymap(config.keys) if config.keys else ({}, [])
         self.set_keymap(keymap)
 
@@ -198,7 +189,7 @@ class ContextTuiApp(App[None]):
         theme = super().get_theme(theme_name)
         if theme is None or not self._has_few_colours:
             return theme
-        return ANSI_DARK if theme.dark else ANSI_LIGHT
+        return themes.ANSI_DARK if theme.dark else themes.ANSI_LIGHT
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return one output filter that applies Textual's filters, except those that turn colours grey for NO_COLOR."""

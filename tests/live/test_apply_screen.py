@@ -11,8 +11,7 @@ from textual.widgets import Static
 from context_tui.policies.builtin.defect import SUMMARY_SECTIONS as DEFECT_SECTIONS
 from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
-from context_tui.tui.apply import ApplyScreen
-from context_tui.tui.apply.screen import Phase
+from context_tui.tui.apply.screen import ApplyScreen, Phase
 from context_tui.tui.drafts import DraftEnding, Drafts
 from context_tui.tui.widgets.reading_pane import ReadingPane
 from tests.tui.fakes import Shell, messages, until

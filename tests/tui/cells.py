@@ -14,7 +14,8 @@ from rich.cells import cell_len
 from rich.color import Color, blend_rgb
 from rich.color_triplet import ColorTriplet
 
-from context_tui.tui.terminal.contrast import DRAWING_CHARACTERS, compute_contrast
+from context_tui.tui.terminal.cells import DRAWING_CHARACTERS
+from context_tui.tui.terminal.output_filter import compute_contrast
 
 _SEQUENCE = re.compile(
     r"\x1b\[(?P<own>[<=>?]?)(?P<numbers>[\d;]*)[ $]?(?P<final>[@-~])"

@@ -20,9 +20,8 @@ from context_tui.session.memory import from_messages
 from context_tui.summarizer.checks.summary_checks import SummaryCheck
 from context_tui.summarizer.plan_summary import choose_summarizer
 from context_tui.tokens.context_size import measure_context
-from context_tui.tui.apply import ApplyScreen
 from context_tui.tui.apply import screen as module
-from context_tui.tui.apply.screen import Phase
+from context_tui.tui.apply.screen import ApplyScreen, Phase
 from context_tui.tui.apply.texts import format_checks, format_destination, format_draft_ending, format_progress
 from context_tui.tui.drafts import Drafts
 from context_tui.tui.widgets.reading_pane import ReadingPane

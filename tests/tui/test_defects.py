@@ -12,9 +12,8 @@ import context_tui as ct
 from context_tui.library.discovery import THIS_PROJECT, SessionEntry
 from context_tui.session.session import SessionInfo
 from context_tui.summarizer import plan_summary
-from context_tui.tui.apply import ApplyScreen
 from context_tui.tui.apply import screen as applying
-from context_tui.tui.apply.screen import Phase
+from context_tui.tui.apply.screen import ApplyScreen, Phase
 from context_tui.tui.export import screen as exporting
 from context_tui.tui.export.screen import ExportScreen
 from context_tui.tui.inspector import calibration

@@ -13,8 +13,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static, TextArea
 
 from context_tui.summarizer.reply import Summary, Usage
-from context_tui.tui.apply import ApplyScreen
-from context_tui.tui.apply.screen import APPLY_BINDINGS, Phase
+from context_tui.tui.apply.screen import APPLY_BINDINGS, ApplyScreen, Phase
 from context_tui.tui.apply.texts import format_draft_ending, format_drafts
 from context_tui.tui.drafts import Draft, DraftEnding, Drafts, compute_plan_key, find_initial_draft
 from context_tui.tui.widgets.dialogs import ChoicePrompt

@@ -14,13 +14,14 @@ from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, Kind
 from context_tui.tui.inspector.breakdown import BreakdownView
-from context_tui.tui.inspector.filter_counts import FilterCounts, find_possible_verdicts
 from context_tui.tui.inspector.filter_screen import (
     LINE_WIDTH,
     FilterChoice,
+    FilterCounts,
     FilterScreen,
     build_filter_lines,
     draw_filter_line,
+    find_possible_verdicts,
 )
 from context_tui.tui.inspector.screen import InspectorScreen
 from context_tui.tui.inspector.timeline import Timeline

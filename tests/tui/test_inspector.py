@@ -20,12 +20,11 @@ from context_tui.session.session import Session
 from context_tui.tokens.measures import build_calibrated_table
 from context_tui.tui.analysis import RuntimeSizes, compute_runtime_sizes
 from context_tui.tui.app import ContextTuiApp
-from context_tui.tui.apply import ApplyScreen
+from context_tui.tui.apply.screen import ApplyScreen
 from context_tui.tui.inspector.filter_screen import FilterScreen
-from context_tui.tui.inspector.keys import build_bindings
 from context_tui.tui.inspector.parameters import ParameterPanel
 from context_tui.tui.inspector.scoreboard import Scoreboard
-from context_tui.tui.inspector.screen import InspectorScreen
+from context_tui.tui.inspector.screen import InspectorScreen, build_bindings
 from context_tui.tui.inspector.search_bar import SearchBar
 from context_tui.tui.inspector.timeline import Timeline
 from context_tui.tui.inspector.timeline_frame import ColumnHeads

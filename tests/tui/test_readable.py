@@ -21,8 +21,13 @@ from textual.keys import KEY_DISPLAY_ALIASES
 import context_tui
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.terminal.cells import ASCII_GLYPHS
-from context_tui.tui.terminal.contrast import MIN_DIM_CONTRAST, MIN_TEXT_CONTRAST, ContrastAdjuster, compute_contrast
-from context_tui.tui.terminal.output_filter import OutputFilter
+from context_tui.tui.terminal.output_filter import (
+    MIN_DIM_CONTRAST,
+    MIN_TEXT_CONTRAST,
+    ContrastAdjuster,
+    OutputFilter,
+    compute_contrast,
+)
 from context_tui.tui.terminal.themes import DARK, choose_theme, has_few_colours
 from tests.tui.cells import Cells
 

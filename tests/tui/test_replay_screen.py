@@ -20,8 +20,8 @@ from context_tui.tui.options import InspectorOptions
 from context_tui.tui.replay.panes import ChartsView
 from context_tui.tui.replay.screen import ReplayScreen
 from context_tui.tui.replay.texts import FiringsScreen
-from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.setting_rows import SettingRows
+from context_tui.tui.widgets.styled_text import ClickableLines
 from context_tui.tui.widgets.text_screen import HelpScreen
 from tests.tui.fakes import Shell, drawn, footer_fits, messages, until
 from tests.tui.inspecting import inspector, opened, settled, unsafe

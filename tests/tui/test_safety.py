@@ -22,8 +22,7 @@ from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.inspector.timeline import Timeline
 from context_tui.tui.rendering.formatting import MessageReader, format_call, format_line
-from context_tui.tui.terminal.contrast import ContrastAdjuster
-from context_tui.tui.terminal.output_filter import OutputFilter
+from context_tui.tui.terminal.output_filter import ContrastAdjuster, OutputFilter
 from context_tui.tui.timeline.rows import Location
 from tests.tui.fakes import drawn
 from tests.tui.inspecting import inspector, settled, unsafe

@@ -18,7 +18,6 @@ from context_tui.policies.registry import LISTED_POLICIES, POLICIES, PRESETS
 from context_tui.policies.versions import find_own_policies
 from context_tui.session.session import SessionInfo
 from context_tui.tui.inspector.dialogs import list_policy_commands
-from context_tui.tui.inspector.keys import build_bindings
 from context_tui.tui.inspector.scoreboard import (
     Scoreboard,
     ScoreRow,
@@ -29,6 +28,7 @@ from context_tui.tui.inspector.scoreboard import (
     format_score_heading,
     format_score_line,
 )
+from context_tui.tui.inspector.screen import build_bindings
 from context_tui.tui.view import View, find_initial_policy
 from context_tui.tui.widgets.styled_text import count_cells
 from tests.sizes import build_request

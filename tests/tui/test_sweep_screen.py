@@ -30,7 +30,7 @@ from context_tui.tui.sweep import screen
 from context_tui.tui.sweep.plot import GUTTER, build_points
 from context_tui.tui.sweep.screen import SweepScreen
 from context_tui.tui.sweep.sessions import SessionsScreen
-from context_tui.tui.widgets.clickable_lines import ClickableLines
+from context_tui.tui.widgets.styled_text import ClickableLines
 from context_tui.tui.widgets.text_screen import HelpScreen, TextScreen
 from tests.tui.fakes import Shell, drawn, footer_fits, messages, until
 from tests.tui.inspecting import inspector, settled, unsafe

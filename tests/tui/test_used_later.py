@@ -20,8 +20,7 @@ from context_tui.tui.replay import regret_cases
 from context_tui.tui.replay.regrets import RegretsScreen
 from context_tui.tui.replay.screen import ReplayScreen
 from context_tui.tui.replay.texts import FiringsScreen
-from context_tui.tui.widgets.clickable_lines import ClickableLines
-from context_tui.tui.widgets.styled_text import Run
+from context_tui.tui.widgets.styled_text import ClickableLines, Run
 from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until
 from tests.tui.inspecting import conversation, inspector, settled, unsafe
 from tests.tui.test_replay_comparison import compared

@@ -12,7 +12,7 @@ from context_tui.session.session import Session
 from context_tui.tui.analysis import compute_context_sizes
 from context_tui.tui.controller import CommandRefused, Controller
 from context_tui.tui.inspector.breakdown import BreakdownView, build_breakdown_rows
-from context_tui.tui.inspector.keys import build_full_screen
+from context_tui.tui.inspector.screen import build_full_screen
 from context_tui.tui.options import InspectorOptions
 from context_tui.tui.reader.document import DocumentSource, build_document
 from context_tui.tui.timeline.marks import RowMarker

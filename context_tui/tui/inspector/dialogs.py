@@ -11,8 +11,13 @@ from context_tui.errors import Error
 from context_tui.library.overview import find_subagent_sessions
 from context_tui.policies.parameters import format_assignments
 from context_tui.policies.registry import POLICIES
-from context_tui.tui.inspector.filter_counts import FilterCounts, find_possible_verdicts
-from context_tui.tui.inspector.filter_screen import FilterChoice, FilterScreen, build_filter_lines
+from context_tui.tui.inspector.filter_screen import (
+    FilterChoice,
+    FilterCounts,
+    FilterScreen,
+    build_filter_lines,
+    find_possible_verdicts,
+)
 from context_tui.tui.timeline.marks import RowMarker
 from context_tui.tui.timeline.rows import Location
 from context_tui.tui.view import format_policy_tooltip
@@ -108,7 +113,7 @@ async def apply_plan(inspector: InspectorScreen) -> None:
     plan = inspector.run_command(inspector.controller.get_applicable_plan)
     if plan is None:
         return
-    from context_tui.tui.apply import ApplyScreen
+    from context_tui.tui.apply.screen import ApplyScreen
 
     screen = ApplyScreen(
         inspector.view.session, plan, drafts=inspector.drafts, token_table=inspector.controller.token_table

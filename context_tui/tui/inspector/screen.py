@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import Any, TypeVar
 
 from textual import events, on, work
 from textual.app import ComposeResult
-from textual.binding import BindingsMap
+from textual.binding import BindingsMap, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.screen import Screen
@@ -25,7 +26,6 @@ from context_tui.tui.drafts import Drafts
 from context_tui.tui.inspector import dialogs, notices, workers
 from context_tui.tui.inspector.breakdown import BreakdownView
 from context_tui.tui.inspector.header import HeaderBar
-from context_tui.tui.inspector.keys import build_bindings, build_full_screen
 from context_tui.tui.inspector.minimap import Minimap
 from context_tui.tui.inspector.panes import InspectorPanes
 from context_tui.tui.inspector.parameters import ParameterPanel
@@ -40,7 +40,7 @@ from context_tui.tui.reader.detail import Detail
 from context_tui.tui.threads import WorkErrorHandler
 from context_tui.tui.timeline.rows import TURN_HEAD, Location
 from context_tui.tui.view import View, build_inspector_state
-from context_tui.tui.widgets.bindings import KeyFooter
+from context_tui.tui.widgets.bindings import KeyFooter, build_policy_bindings, read_bindings
 from context_tui.tui.widgets.text_screen import HELP_NOTES
 
 Result = TypeVar("Result")
@@ -437,3 +437,15 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             timeline.focus()
         else:
             self.post_message(self.BackRequested())
+
+
+def build_full_screen(name: str, controller: Controller) -> Screen[Any]:
+    """Build the named view of the session, importing it on first use; CommandRefused if it has nothing to show."""
+    module = f"inspector.{name}" if name in ("problems", "calibration", "request") else f"{name}.screen"
+    screen: Screen[Any] = import_module(f"context_tui.tui.{module}").build_screen(controller)
+    return screen
+
+
+def build_bindings() -> list[BindingType]:
+    """Return all key bindings of the inspector screen, in the order in which the footer lists them."""
+    return [*read_bindings("inspector-first"), *build_policy_bindings("Plan with"), *read_bindings("inspector-other")]

@@ -18,17 +18,9 @@ from textual.timer import Timer
 from textual.widgets import Input, Label
 
 from context_tui.errors import Error, SeveralSessions
+from context_tui.library import discovery
 from context_tui.library.cache import SessionCache, find_cache_path
-from context_tui.library.discovery import (
-    OTHER_PROJECTS,
-    THIS_PROJECT,
-    SessionEntry,
-    SessionKey,
-    build_entries,
-    build_session_key,
-    is_database,
-    list_database_sessions,
-)
+from context_tui.library.discovery import SessionEntry, SessionKey
 from context_tui.library.overview import SAME_FILE, OverviewReader, SessionOverview
 from context_tui.session.session import SessionInfo
 from context_tui.text.sanitize import make_visible, sanitize_line
@@ -37,7 +29,7 @@ from context_tui.tui.picker.session_list import PickerList, format_heads
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.widgets.bindings import KeyFooter, read_bindings
 
-LOCAL_GROUPS = (THIS_PROJECT, OTHER_PROJECTS)
+LOCAL_GROUPS = (discovery.THIS_PROJECT, discovery.OTHER_PROJECTS)
 MAX_READ_TITLES = 2_000
 UPDATE_INTERVAL_S = 0.1
 EARLY_S = 1.0
@@ -99,8 +91,11 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         self._now = time.time() if now is None else now
         self._find = find
         infos = [entry for entry in entries if isinstance(entry, SessionInfo)]
-        all_entries = [*(entry for entry in entries if isinstance(entry, SessionEntry)), *build_entries(infos)]
-        home = build_session_key(current) if current else None
+        all_entries = [
+            *(entry for entry in entries if isinstance(entry, SessionEntry)),
+            *discovery.build_entries(infos),
+        ]
+        home = discovery.build_session_key(current) if current else None
         self.listing = SessionListing([*all_entries, *(overview.children if overview else ())], home)
         if home and overview:
             self.listing.update_summaries({home: overview})
@@ -187,9 +182,9 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         self.rows.refresh_listing()
 
     def _read_titles(self, job: ThreadJob) -> None:
-        databases = [item.entry for item in self.listing.items if is_database(item.entry.info.path)]
+        databases = [item.entry for item in self.listing.items if discovery.is_database(item.entry.info.path)]
         if sessions := {
-            entry.key: list_database_sessions(entry)
+            entry.key: discovery.list_database_sessions(entry)
             for entry in databases
             if not entry.info.id and entry.group in LOCAL_GROUPS
         }:

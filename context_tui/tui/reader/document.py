@@ -20,15 +20,7 @@ from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, Kind
 from context_tui.text.sanitize import sanitize
 from context_tui.tokens.measures import TokenTable
-from context_tui.tui.rendering import highlight_cache
-from context_tui.tui.rendering.formatting import (
-    describe_image,
-    format_call,
-    format_line,
-    format_result,
-    format_token_unit,
-    format_unknown_block,
-)
+from context_tui.tui.rendering import formatting, highlight_cache
 from context_tui.tui.rendering.languages import detect_language, find_path_language, measure_line_numbers
 from context_tui.tui.rendering.layout import Highlighter, StyleSpan, StyleSpans, TextPart, pair_columns
 from context_tui.tui.search import find_text
@@ -259,7 +251,9 @@ def _build_replacement(subject: DocumentSource, row: int, change: Change) -> Ite
     if body is None and change.render and row in subject.rows and subject.blocks:
         body = change.render(get_text(subject.blocks[subject.rows.index(row)]))
     tokens = subject.token_table.count_body(row, change.body) if subject.token_table else change.body.tokens
-    size = "nothing" if change.body.removed else f"{format_token_unit(subject.token_table)} {tokens:,} tokens"
+    size = (
+        "nothing" if change.body.removed else f"{formatting.format_token_unit(subject.token_table)} {tokens:,} tokens"
+    )
     block = "" if subject.location.block >= 0 else f" of its {BLOCK_LABELS[Kind(subject.session.facts.kind[row])]}"
     yield TextPart(f"after{block}, {size}", "heading")
     if not change.body.removed:
@@ -298,9 +292,9 @@ def _build_block(subject: DocumentSource, row: int, block: RawBlock, rendering: 
         language = "" if flags & BlockFlag.ERROR else _find_file_language(facts, row)
         yield from _build_result(block, bool(flags & BlockFlag.ERROR), extent, rendering, language)
     elif kind == Kind.IMAGE:
-        yield TextPart(f"image: {describe_image(block)}", "heading")
+        yield TextPart(f"image: {formatting.describe_image(block)}", "heading")
     else:
-        yield TextPart(f"{format_unknown_block(block)}; not estimated", "heading")
+        yield TextPart(f"{formatting.format_unknown_block(block)}; not estimated", "heading")
         fields = {name: value for name, value in block.items() if name not in ("type", "note", "encrypted_content")}
         if fields:
             yield from _build_text(_format_json(fields), "quiet", extent)
@@ -328,7 +322,7 @@ def _build_thinking(block: RawBlock, extent: TextExtent, rendering: RenderOption
 
 def _build_call(block: RawBlock, cwd: str, extent: TextExtent, rendering: RenderOptions) -> Iterator[TextPart]:
     name, arguments = str(block.get("name") or "?"), block.get("input")
-    yield TextPart(f"call {format_call(name, arguments, cwd)}", "heading")
+    yield TextPart(f"call {formatting.format_call(name, arguments, cwd)}", "heading")
     patch, edits, written_text = find_patch(arguments), find_edits(arguments), find_written_text(name, arguments)
     if patch is not None or edits or written_text is not None:
         language = ""
@@ -350,7 +344,7 @@ def _build_call(block: RawBlock, cwd: str, extent: TextExtent, rendering: Render
         return
     if isinstance(arguments, Mapping):
         for key, value in arguments.items():
-            yield from _build_argument(format_line(str(key)), value, extent, rendering)
+            yield from _build_argument(formatting.format_line(str(key)), value, extent, rendering)
     elif arguments is not None:
         yield from _build_text(arguments if isinstance(arguments, str) else _format_json(arguments), "text", extent)
 
@@ -397,7 +391,7 @@ def _build_result(
     if isinstance(content, list):
         for part in content:
             if isinstance(part, Mapping) and part.get("type") == "image":
-                yield TextPart(f"image: {describe_image(part)}", "heading")
+                yield TextPart(f"image: {formatting.describe_image(part)}", "heading")
             elif isinstance(part, Mapping) and part.get("type") == "text":
                 yield from _build_output(str(part.get("text") or ""), language, extent, rendering)
             else:
@@ -407,7 +401,7 @@ def _build_result(
     elif content in (None, ""):
         yield TextPart("empty result", "muted")
     else:
-        yield from _build_output(format_result(content), language, extent, rendering)
+        yield from _build_output(formatting.format_result(content), language, extent, rendering)
 
 
 def _build_output(text: str, language: str, extent: TextExtent, rendering: RenderOptions) -> Iterator[TextPart]:

@@ -8,27 +8,11 @@ from operator import gt
 
 from context_tui.lab.price.breaks import MIN_COSTLY_TOKENS
 from context_tui.tui.comparison import Comparison, Lane
+from context_tui.tui.replay import sawtooth
 from context_tui.tui.replay.formatting import format_lane_title
-from context_tui.tui.replay.sawtooth import (
-    CLEARING_SIGN,
-    COMPACTION_SIGN,
-    GUTTER,
-    MIN_CHART_LINES,
-    OVERFLOW_SIGN,
-    TRACE,
-    ChartScale,
-    Sawtooth,
-    build_scale,
-    choose_sign,
-    compute_line,
-    compute_size_at_line,
-    compute_zoom_range,
-    draw_axis,
-    draw_sawtooth,
-)
 from context_tui.tui.widgets.styled_text import Run
 
-OTHER_CHART_LINES = MIN_CHART_LINES + 3
+OTHER_CHART_LINES = sawtooth.MIN_CHART_LINES + 3
 """Lines of a chart that is not selected: its title, blocks and signs."""
 MIN_TOLERANT_LINES = 12
 """Minimum height of a chart in which a click next to a threshold hits it too."""
@@ -60,15 +44,15 @@ class Charts:
 
     lines: Sequence[Sequence[Run]]
     places: Sequence[ChartPlace] = ()
-    scale: ChartScale | None = None
+    scale: sawtooth.ChartScale | None = None
     signs: frozenset[str] = frozenset()
     thresholds: Sequence[ThresholdLine] = ()
 
     def find_call(self, x: int) -> int | None:
         """Return the call at column *x*, or None if the column is outside the charts."""
-        if self.scale is None or not GUTTER <= x < GUTTER + self.scale.width:
+        if self.scale is None or not sawtooth.GUTTER <= x < sawtooth.GUTTER + self.scale.width:
             return None
-        return self.scale.get_calls(x - GUTTER).start
+        return self.scale.get_calls(x - sawtooth.GUTTER).start
 
     def find_threshold(self, y: int) -> ThresholdLine | None:
         """Return the threshold at line *y*, or in a tall chart next to that line; None if there is none."""
@@ -85,7 +69,7 @@ class Charts:
         if place is None or self.scale is None:
             return None
         top, rows = _compute_block_lines(place, len(self.places) > 1)
-        return compute_size_at_line(y - top, self.scale, rows)
+        return sawtooth.compute_size_at_line(y - top, self.scale, rows)
 
     def find_lane_number(self, y: int) -> int | None:
         """Return the number of the policy whose chart covers line *y*, or None if no chart does."""
@@ -96,17 +80,17 @@ class Charts:
         return next((place for place in self.places if place.top <= y < place.top + place.height), None)
 
 
-def build_sawtooth(comparison: Comparison, lane: Lane) -> Sawtooth | None:
+def build_sawtooth(comparison: Comparison, lane: Lane) -> sawtooth.Sawtooth | None:
     """Return the chart data for a policy, or None if its replay is not finished."""
     result, recording = lane.result, comparison.recording
     if result is None or recording is None:
         return None
     replay, is_undone = result.replay, comparison.recorded_mode == "ignore" and bool(comparison.context_events)
     signs = {
-        call: COMPACTION_SIGN if any(event.begins_context for event in events) else CLEARING_SIGN
+        call: sawtooth.COMPACTION_SIGN if any(event.begins_context for event in events) else sawtooth.CLEARING_SIGN
         for call, events in comparison.context_events.items()
     }
-    return Sawtooth(
+    return sawtooth.Sawtooth(
         replay.sizes,
         replay.baseline,
         recording.recorded_sizes if is_undone else (),
@@ -145,28 +129,32 @@ def _compute_block_lines(place: ChartPlace, has_title: bool) -> tuple[int, int]:
 def draw_charts(comparison: Comparison, zoom: int, width: int, height: int) -> Charts:
     """Draw the charts in *height* lines, with their common axis in the last line."""
     lanes = enumerate(comparison.lanes)
-    sawtooths = {number: sawtooth for number, lane in lanes if (sawtooth := build_sawtooth(comparison, lane))}
+    sawtooths = {number: chart for number, lane in lanes if (chart := build_sawtooth(comparison, lane))}
     recording, selected, cursor = comparison.recording, comparison.selected_number, comparison.call
-    if selected not in sawtooths or recording is None or not recording.calls or width <= GUTTER or height < 3:
+    if selected not in sawtooths or recording is None or not recording.calls or width <= sawtooth.GUTTER or height < 3:
         return Charts([])
-    scale = build_scale([*sawtooths.values()], width, compute_zoom_range(comparison.call_count, cursor, zoom))
+    scale = sawtooth.build_scale(
+        [*sawtooths.values()], width, sawtooth.compute_zoom_range(comparison.call_count, cursor, zoom)
+    )
     places = place_charts([*sawtooths], selected, height - 1)
     lines: list[Sequence[Run]] = []
     signs = set[str]()
     thresholds = list[ThresholdLine]()
     has_titles = len(places) > 1
     for place in places:
-        sawtooth = sawtooths[place.number]
+        chart = sawtooths[place.number]
         if has_titles:
             lines.append(format_lane_title(comparison.lanes[place.number], place.number == selected, width))
-        lines += draw_sawtooth(sawtooth, scale, place.height - has_titles, cursor)
+        lines += sawtooth.draw_sawtooth(chart, scale, place.height - has_titles, cursor)
         top, rows = _compute_block_lines(place, has_titles)
-        sizes = (size for size in sawtooth.thresholds if 0 < size <= scale.max_tokens)
-        thresholds += (ThresholdLine(place.number, top + compute_line(size, scale, rows), size) for size in sizes)
-        signs |= {choose_sign(sawtooth, scale.get_calls(x)) for x in range(scale.width)}
-        if any(map(gt, sawtooth.sizes, sawtooth.windows)):
-            signs.add(OVERFLOW_SIGN)
-    lines.append(draw_axis([call.message for call in recording.calls], scale, cursor))
-    if any(sawtooth.recorded_sizes for sawtooth in sawtooths.values()):
-        signs.add(TRACE)
+        sizes = (size for size in chart.thresholds if 0 < size <= scale.max_tokens)
+        thresholds += (
+            ThresholdLine(place.number, top + sawtooth.compute_line(size, scale, rows), size) for size in sizes
+        )
+        signs |= {sawtooth.choose_sign(chart, scale.get_calls(x)) for x in range(scale.width)}
+        if any(map(gt, chart.sizes, chart.windows)):
+            signs.add(sawtooth.OVERFLOW_SIGN)
+    lines.append(sawtooth.draw_axis([call.message for call in recording.calls], scale, cursor))
+    if any(chart.recorded_sizes for chart in sawtooths.values()):
+        signs.add(sawtooth.TRACE)
     return Charts(lines, places, scale, frozenset(signs), thresholds)

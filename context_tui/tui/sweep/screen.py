@@ -41,8 +41,7 @@ from context_tui.tui.sweep.sessions import SessionsScreen
 from context_tui.tui.terminal.themes import MUTED
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.widgets.bindings import KeyFooter, read_bindings
-from context_tui.tui.widgets.clickable_lines import ClickableLines
-from context_tui.tui.widgets.styled_text import LinesPane, Run
+from context_tui.tui.widgets.styled_text import ClickableLines, LinesPane, Run
 from context_tui.tui.widgets.text_screen import HELP_NOTES
 
 UPDATE_INTERVAL_S, UPDATE_COST_FACTOR = 0.1, 8

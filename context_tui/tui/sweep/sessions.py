@@ -20,8 +20,15 @@ from context_tui.tui.sweep.table import SweepColumn, list_columns
 from context_tui.tui.terminal.cells import shorten_path
 from context_tui.tui.terminal.themes import BOLD, MUTED, PRIMARY
 from context_tui.tui.widgets.bindings import KeyFooter, read_bindings
-from context_tui.tui.widgets.clickable_lines import ClickableLines
-from context_tui.tui.widgets.styled_text import LinesPane, Run, format_safe_line, justify_runs, pad_runs, set_background
+from context_tui.tui.widgets.styled_text import (
+    ClickableLines,
+    LinesPane,
+    Run,
+    format_safe_line,
+    justify_runs,
+    pad_runs,
+    set_background,
+)
 from context_tui.tui.widgets.text_screen import HELP_NOTES
 
 FULL_NAME_CELLS = 30

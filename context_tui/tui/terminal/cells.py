@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from rich.cells import cell_len, set_cell_size
 
 from context_tui.text.sanitize import sanitize_line
-from context_tui.tui.terminal.contrast import DRAWING_CHARACTERS
 
+DRAWING_CHARACTERS = "".join(map(chr, range(0x2500, 0x25A0)))
+"""Box drawing and block elements, used for bars, borders, rules and shades."""
 VERTICAL_BLOCKS, HORIZONTAL_BLOCKS = " ▁▂▃▄▅▆▇█", " ▏▎▍▌▋▊▉█"
 """Blocks that fill zero to eight eighths of a cell: from the bottom, and from the left."""
 

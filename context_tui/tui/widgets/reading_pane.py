@@ -15,18 +15,8 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from context_tui.tui.rendering.layout import (
-    COLUMN_GAP,
-    LayoutLine,
-    LineColumn,
-    PartLayout,
-    TextPart,
-    compute_column_width,
-    format_copied_text,
-    get_column,
-    is_in_right_column,
-    sanitize_part,
-)
+from context_tui.tui.rendering import layout
+from context_tui.tui.rendering.layout import LayoutLine, TextPart
 from context_tui.tui.widgets.bindings import read_bindings
 
 WRAP_AHEAD_LINES = 100
@@ -58,7 +48,7 @@ class ReadingPane(ScrollView, can_focus=True):
         self._lines: list[LayoutLine] = []
         self._starts: list[int] = []  # first line of each part
         self._width = 0
-        self._layout = PartLayout(0)
+        self._layout = layout.PartLayout(0)
         self._is_painted = False
 
     def show(self, parts: Iterable[TextPart], *, follow: bool = False) -> None:
@@ -100,7 +90,7 @@ class ReadingPane(ScrollView, can_focus=True):
 
     def _start_layout(self, parts: Iterable[TextPart]) -> None:
         self._width = self._compute_content_width()
-        self._layout = PartLayout(self._width)
+        self._layout = layout.PartLayout(self._width)
         self._source, self._parts, self._lines, self._starts = iter(parts), [], [], []
 
     def _rebuild_parts(self) -> Iterator[TextPart]:
@@ -109,7 +99,7 @@ class ReadingPane(ScrollView, can_focus=True):
     def recolour(self, parts: Iterable[TextPart]) -> None:
         """Restyle the text without wrapping it again; *parts* must hold the same texts as now, in other styles."""
         self._source = iter(parts)
-        for number, part in enumerate(map(sanitize_part, islice(self._source, len(self._parts)))):
+        for number, part in enumerate(map(layout.sanitize_part, islice(self._source, len(self._parts)))):
             if part != self._parts[number]:
                 start, stop = [*self._starts[number : number + 2], len(self._lines)][:2]
                 lines = self._layout.restyle(part, number, self._lines[start:stop])
@@ -155,10 +145,10 @@ class ReadingPane(ScrollView, can_focus=True):
         line = self._lines[index]
         segments = self._build_segments(line)
         if line.right_line is not None:
-            padding = compute_column_width(self._width) - cell_len(line.drawn_text)
+            padding = layout.compute_column_width(self._width) - cell_len(line.drawn_text)
             segments += [
                 Segment(" " * padding, self._resolve_style(line.style)),
-                Segment(COLUMN_GAP, self._resolve_style("muted")),
+                Segment(layout.COLUMN_GAP, self._resolve_style("muted")),
                 *self._build_segments(line.right_line),
             ]
         strip = Strip(segments).adjust_cell_length(width, self._resolve_style((line.right_line or line).style))
@@ -209,15 +199,17 @@ class ReadingPane(ScrollView, can_focus=True):
             self._wrap_visible(everything=True)
         spans = ((index, selection.get_span(index)) for index in range(len(self._lines)))
         selections = (self._find_selected_span(selection, index, span) for index, span in spans if span is not None)
-        return format_copied_text(self._parts, selections), "\n"
+        return layout.format_copied_text(self._parts, selections), "\n"
 
     def _find_selected_span(
         self, selection: Selection, index: int, span: tuple[int, int]
-    ) -> tuple[LineColumn, int, int]:
+    ) -> tuple[layout.LineColumn, int, int]:
         line, start = self._lines[min(index, len(self._lines) - 1)], selection.start
         start_line = self._lines[start.y] if start is not None and start.y < len(self._lines) else None
-        is_right = start_line is not None and start is not None and is_in_right_column(start_line, start.x, self._width)
-        column = get_column(line, self._width, is_right=is_right)
+        is_right = (
+            start_line is not None and start is not None and layout.is_in_right_column(start_line, start.x, self._width)
+        )
+        column = layout.get_column(line, self._width, is_right=is_right)
         return column, *column.clip_selection(span[0], span[1] if span[1] >= 0 else 1 << 30)
 
     def selection_updated(self, selection: Selection | None) -> None:
@@ -269,7 +261,7 @@ class ReadingPane(ScrollView, can_focus=True):
             right_lines = self._layout.flush_right()
             self._lines += right_lines
             return bool(right_lines)
-        part = sanitize_part(part)
+        part = layout.sanitize_part(part)
         lines = self._layout.lay_out(part, len(self._parts))
         # Lines with a right column belong to the part before, whose right column may be longer than its left one.
         self._starts.append(len(self._lines) + next((n for n, line in enumerate(lines) if not line.right_line), 0))

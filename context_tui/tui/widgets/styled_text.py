@@ -1,4 +1,4 @@
-"""Runs of styled text, fitted to lines of exact widths, and a pane that shows such lines."""
+"""Runs of styled text, fitted to lines of exact widths, and panes that show such lines."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rich.cells import cell_len
+from textual import events
 from textual.content import Content
 from textual.widget import Widget
 
@@ -151,3 +152,34 @@ class LinesPane(Widget):
         width, height = self.content_size
         lines = self._draw(width, height)[:height] if width and height else []
         return build_lines(clip_runs(line, width) for line in lines)
+
+
+WHEEL_LINES = 3
+
+
+class ClickableLines(LinesPane, can_focus=True):
+    """A pane that shows lines supplied by its screen, and tells it of clicks and of turns of the wheel."""
+
+    def __init__(
+        self,
+        draw: Callable[[int, int], Lines],
+        click: Callable[[int, int, bool], object],
+        scroll: Callable[[int], object] = lambda lines: None,
+        *,
+        is_focusable: bool = True,
+        id: str | None = None,
+    ) -> None:
+        """Create a pane; *click* receives the line and cell of a click in its content and whether it is double."""
+        super().__init__(draw, id=id)
+        self._click, self._scroll, self.can_focus = click, scroll, is_focusable
+
+    def on_click(self, event: events.Click) -> None:
+        self._click(event.y - self.gutter.top, event.x - self.gutter.left, event.chain > 1)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self._scroll(WHEEL_LINES)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self._scroll(-WHEEL_LINES)

@@ -22,7 +22,7 @@ from context_tui.session.problems import Problem
 from context_tui.tokens.measures import build_calibrated_table
 from context_tui.tui.analysis import find_first_effect
 from context_tui.tui.command_line import format_plan_command
-from context_tui.tui.inspector.notices import fit_notice, format_key_hint, format_notice
+from context_tui.tui.inspector.notices import fit_notice, format_key_hint, format_next_step, format_notice
 from context_tui.tui.inspector.scoreboard import build_score_rows
 from context_tui.tui.jump_points import JumpPoint, find_jump_points, find_next_jump, find_peak
 from context_tui.tui.threads import Cancelled
@@ -317,6 +317,22 @@ def test_a_notice_loses_its_reason_before_its_keys(room: int, expected: str) -> 
     assert fit_notice(text, room) == expected and len(expected) <= room
     assert fit_notice("No results: there is nothing to clear", 12) == "No results"
     assert fit_notice("", 0) == ""
+
+
+def test_one_next_step_is_named_for_each_state() -> None:
+    made = session()
+    idle = View(made)
+    firing = idle.with_param("defect-microcompact", "microcompact_ratio", 0.01)
+    assert idle.plan and firing.plan and firing.plan.trigger.fires and firing.plan.has_changes
+    assert not idle.plan.trigger.fires and idle.plan.has_changes
+    assert format_next_step(firing, None) == "Next: a applies it to a copy"
+    assert format_next_step(idle, None) == "", "where it first fires is not known yet"
+    assert format_next_step(idle, -1) == "Next: ←→ a setting until it fires"
+    assert format_next_step(idle, 12) == "Next: } goes to #12, where it would first have fired"
+    assert format_next_step(idle, 12, 78) == "Next: } goes to #12"
+    unchanged = firing.with_param("defect-microcompact", "min_clear_tokens", 100_000)
+    assert unchanged.plan and not unchanged.plan.has_changes
+    assert format_next_step(unchanged, -1) == "Next: P chooses another policy"
 
 
 def test_every_hint_and_notice_fits_where_there_is_least_room() -> None:

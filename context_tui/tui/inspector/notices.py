@@ -20,21 +20,39 @@ MAX_WRAP_LOSS = 12
 """Cells that a wrapped line is assumed to leave blank at its end."""
 
 
+def format_next_step(view: View, first_firing: int | None, width: int = 200) -> str:
+    """Format the key to press next, as in ``Next: a applies it to a copy``, or "" if nothing can be planned.
+
+    *first_firing* is the message before which the policy would first have fired, -1 if it never would, or None if it is
+    unknown.
+    """
+    plan = view.plan
+    if plan is None or view.applied:
+        return ""
+    if not (plan.trigger.fires or plan.trigger.by_hand):
+        if first_firing is None:
+            return ""
+        if first_firing >= 0:
+            point = f"Next: }} goes to #{first_firing:,}"
+            return choose_form((f"{point}, where it would first have fired", point), width // 2)
+        if plan.has_changes:
+            return "Next: ←→ a setting until it fires"
+    return "Next: a applies it to a copy" if plan.has_changes else "Next: P chooses another policy"
+
+
 def format_key_hint(*, demo: bool, settings: str = "", width: int = 200) -> str:
     """Format a hint of the first keys to press, or of restored *settings*, in the longest form that fits *width*."""
-    keys = (
-        "Z turns with their tokens, b where, P policy, ←→ its value, > what it changes, a apply to a copy, ? all keys"
-    )
-    forms = [keys]
+    all_keys = "Z turns with their tokens, P policy, ←→ its value, > what it changes, l replay, ? all keys"
+    forms = [all_keys]
     if settings:
         forms = [
-            f"Settings as you left them: {settings}   backspace resets one, Z turns with tokens, ? all keys",
-            "Settings as you left them   backspace resets, Z turns with tokens, ? all keys",
+            f"Settings as you left them: {settings}   backspace resets one, ? all keys",
+            "Settings as you left them   backspace resets, ? all keys",
         ]
     elif demo:
-        forms = [f"Sample session: {keys}", "Sample session: Z turns with tokens, P policy, ←→ value, l replay, ? keys"]
-    short = "Z turns with tokens, P policy, ←→ its value, a apply to a copy, ? all keys"
-    return choose_form((*forms, short, "Z turns with tokens, P policy, a apply, ? keys"), width)
+        forms = [f"Sample session: {all_keys}", "Sample session: Z turns, P policy, ←→ value, l replay, ? keys"]
+    forms += ["Z turns, P policy, ←→ value, l replay, ? keys", "Z turns, P policy, l replay, ? keys", "Z turns, ? keys"]
+    return choose_form((*forms, "? keys"), width)
 
 
 def fit_notice(text: str, width: int) -> str:

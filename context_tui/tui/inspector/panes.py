@@ -97,10 +97,14 @@ class InspectorPanes:
 
     def draw_panel(self) -> None:
         """Draw the policy's settings with the plan's outcome, trigger and first firing."""
-        view, firings = self._controller.view, self._controller.analysis.get_firings(self._controller.view)
-        first = None if firings is None else firings.points[0] if firings.points else -1
+        view, first = self._controller.view, self._find_first_firing()
         self._screen.query_one(ParameterPanel).show(view, first=first, token_table=self._controller.token_table)
         self.draw_title()
+
+    def _find_first_firing(self) -> int | None:
+        """Return the message before which the policy first fires, -1 if it never does, or None until it is known."""
+        firings = self._controller.analysis.get_firings(self._controller.view)
+        return None if firings is None else firings.points[0] if firings.points else -1
 
     def draw_title(self) -> None:
         """Draw the title of the settings: the policy's name, with as much about it as the width allows."""
@@ -125,9 +129,13 @@ class InspectorPanes:
         self._screen.query_one(Legend).show_totals(format_mark_totals(rows, controller.marker))
         self.draw_visible_range()
         self._jobs.compute_context_sizes(view, controller.estimated_rows, partial(self._draw_sizes_of, view))
-        self._jobs.find_firings(view, self.draw_panel)
+        self._jobs.find_firings(view, self._draw_firings)
         self.request_curve()
         self.draw_sizes()
+
+    def _draw_firings(self) -> None:
+        self.draw_panel()
+        self.draw_status()
 
     def draw_visible_range(self) -> None:
         """Highlight the visible rows on the map, and list the marks that they bear in the legend."""
@@ -174,13 +182,21 @@ class InspectorPanes:
             screen.app.bell()
         if sizes is not None:
             screen.query_one(BreakdownView).show(view.context, sizes, view.filter, controller.reader)
+        self.draw_status()
+
+    def draw_status(self) -> None:
+        """Draw the status line: the next step and the first keys while the view is fresh, and the notice."""
+        controller, view, screen = self._controller, self._controller.view, self._screen
         width, is_low = screen.size.width - 2, screen.has_class("-low")
-        hint = ""
+        step = keys = ""
         if controller.is_fresh and not is_low:
             settings = "" if self._options.policy or self._options.settings else format_settings(view.params)
-            hint = notices.format_key_hint(demo=self._options.demo, settings=settings, width=width)
-        text = notices.format_notice(view, controller.jump_points, width, progress, 1 if is_low or hint else 2)
-        self.set_status(text, hint)
+            step = notices.format_next_step(view, self._find_first_firing(), width)
+            keys = notices.format_key_hint(demo=self._options.demo, settings=settings, width=width - len(step) - 3)
+        text = notices.format_notice(
+            view, controller.jump_points, width, controller.progress, 1 if is_low or keys else 2
+        )
+        self.set_status(text, step, keys)
 
     def draw_detail(self) -> None:
         """Draw the selected row in full, or start a thread that reads it if its message is very large."""
@@ -239,6 +255,6 @@ class InspectorPanes:
             self._jobs.compute_runtime_sizes(session, self.draw_detail)
         return ""
 
-    def set_status(self, text: str, hint: str = "") -> None:
-        """Show *text* in the status line above the timeline, below a *hint* of keys if given."""
-        self._screen.query_one(StatusLine).show(text, hint)
+    def set_status(self, text: str, step: str = "", keys: str = "") -> None:
+        """Show *text* in the status line above the timeline, below the next *step* and the first *keys* if given."""
+        self._screen.query_one(StatusLine).show(text, step, keys)

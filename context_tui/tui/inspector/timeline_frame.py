@@ -16,7 +16,7 @@ from context_tui.text.sanitize import sanitize_line
 from context_tui.tui.inspector import timeline_strips
 from context_tui.tui.rendering.formatting import format_token_column
 from context_tui.tui.terminal.cells import HORIZONTAL_BLOCKS, choose_form
-from context_tui.tui.terminal.themes import MUTED
+from context_tui.tui.terminal.themes import BOLD, MUTED
 from context_tui.tui.timeline.marks import VERDICT_GLYPHS, VERDICT_LABELS
 
 DEFAULT_UNIT = format_token_column(None)
@@ -154,20 +154,24 @@ def fit_legend(
 
 
 class StatusLine(Static):
-    """A text of one or two lines, below a hint if there is one; hidden when both are empty."""
+    """A text of one or two lines, below the next step and the first keys if given; hidden when all are empty."""
 
     DEFAULT_CSS = "StatusLine { display: none; &.-said { display: block; } }"
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, markup=False)
-        self.text = self.hint = ""
+        self._lines = ("", "")
 
-    def show(self, text: str, hint: str = "") -> None:
-        """Show *text*, never parsed as markup, below a muted line with *hint*."""
-        if (text, hint) != (self.text, self.hint):  # a line that comes or goes moves everything below it
-            is_resized = bool(self.hint) != bool(hint) or not (self.text and text)
-            one_line = not is_resized and max(len(self.text), len(text)) < self.size.width
-            lines = [Content.styled(hint, MUTED), Content(sanitize_line(text))]
-            self.update(Content("\n").join(line for line in lines if line), layout=not one_line)
-            self.text, self.hint = text, hint
+    def show(self, text: str, step: str = "", keys: str = "") -> None:
+        """Show *text*, never parsed as markup, below a line with *step* and, muted, *keys*."""
+        hint = "   ".join(filter(None, (step, keys)))
+        old_hint, old_text = self._lines
+        if (hint, text) != self._lines:  # a line that comes or goes moves everything below it
+            is_resized = bool(old_hint) != bool(hint) or not (old_text and text)
+            one_line = not is_resized and max(len(old_text), len(text)) < self.size.width
+            styled_hint = Content.styled(hint, MUTED).stylize(BOLD, 0, len(step))
+            self.update(
+                Content("\n").join(filter(None, (styled_hint, Content(sanitize_line(text))))), layout=not one_line
+            )
+            self._lines = hint, text
             self.set_class(bool(text or hint), "-said")

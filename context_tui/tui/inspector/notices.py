@@ -27,7 +27,7 @@ def format_next_step(view: View, first_firing: int | None, width: int = 200) -> 
     unknown.
     """
     plan = view.plan
-    if plan is None or view.applied:
+    if plan is None or view.applied or not len(view.context):
         return ""
     if not (plan.trigger.fires or plan.trigger.by_hand):
         if first_firing is None:

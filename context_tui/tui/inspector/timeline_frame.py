@@ -169,7 +169,7 @@ class StatusLine(Static):
         if (hint, text) != self._lines:  # a line that comes or goes moves everything below it
             is_resized = bool(old_hint) != bool(hint) or not (old_text and text)
             one_line = not is_resized and max(len(old_text), len(text)) < self.size.width
-            styled_hint = Content.styled(hint, MUTED).stylize(BOLD, 0, len(step))
+            styled_hint = Content.styled(hint[: len(step)], BOLD) + Content.styled(hint[len(step) :], MUTED)
             self.update(
                 Content("\n").join(filter(None, (styled_hint, Content(sanitize_line(text))))), layout=not one_line
             )

@@ -39,10 +39,12 @@ the apply screen, which counts the typed ones that a draft lacks and puts them b
 An instruction is a sentence, an item of a list or a cell of a table that holds from then on. Rules of English find it,
 without a model:
 
-- Typed: a sentence with the words of a rule (must, never, always, do not, only, make sure, avoid, prefer…), or one that
-  begins with a verb that sets a rule (use, keep, follow…). Imperatives count, too, below a heading such as "Rules", in
-  a list after a sentence such as "Each response must include:", and in the lists of a text with four rules or more.
-- In a file of rules: every imperative, also in tables, lists of checks, and blocks of code without a language.
+- Typed: a sentence with the words of a rule (must, never, always, do not, only, make sure, avoid, prefer…), one that
+  begins with a verb that sets a rule (use, keep, follow…), or an imperative after a condition ("if it fails, …").
+  Imperatives count, too, below a heading such as "Rules", and in the lists of a text with four rules or more; every
+  item counts in a list after a sentence such as "Each response must include:".
+- In a file of rules: every imperative, also in tables, lists of checks, and blocks of code without a language, and
+  every item below a heading such as "Code style" that is no statement.
 - Not: questions, code, quotations, headings, reports ("it never returns"), and all other languages.
 
 Instructions in the system prompt are not followed, since no compaction removes them.
@@ -76,6 +78,9 @@ characters are labelled, and a label is found if half of its characters are. Dou
   recall 70.0 %. They are few: 40 labels, most of them in templates of prompts.
 - *development*: 18 more sessions, labelled later, whose findings were looked at while the rules were made. Before any
   rule was changed for their labels: precision 91.2 %, recall 71.1 %.
+
+**All three parts were open when the rules of today were mended**, so the table shows how well they fit the labels, not
+how well they do elsewhere. Before, the 43 sessions had precision 91.9 %, recall 75.9 %.
 
 The goal is precision 90 % and recall 75 %. On agents and users that are not here, expect something between the first
 blind numbers and those of the table: casual chats have few instructions, and pasted documents look like rules.

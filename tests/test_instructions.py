@@ -49,6 +49,48 @@ SENTENCES = [
     ("I don't know why it fails.", None),
     ("if (x) { never(); }", None),
     ("> never quote me on that one", None),
+    ("from now on answer in German", REQUIREMENT),
+    ("I want you to keep the old API working", REQUIREMENT),
+    ("whenever you finish a step, commit it", REQUIREMENT),
+    ("After every edit, run the formatter.", REQUIREMENT),
+    ("If it needs a file such as a.png, b.png or c.png, search for it first.", REQUIREMENT),
+    ("When you think that it is done, please carefully read the task again.", REQUIREMENT),
+    ("it's important that we stay compatible with python 3.9", REQUIREMENT),
+    ("Ask before you delete anything.", REQUIREMENT),
+    ("The reply should only contain the diff.", REQUIREMENT),
+    ("We recommend that you write a script for it.", PREFERENCE),
+    ("I'd prefer small commits", PREFERENCE),
+    ("Do not start the server yourself, I have it running already.", PROHIBITION),
+    ("stop adding comments everywhere", PROHIBITION),
+    ("we don't want any breaking changes in this release", PROHIBITION),
+    ("Just give me the code, no explanations.", PROHIBITION),
+    ("<args>never push to main</args>", PROHIBITION),
+    ("stop the server", None),
+    ("when I click save, nothing happens", None),
+    ("before we go on, can you commit it and push?", None),
+    ("If you want to disable the cache, set the variable below.", None),
+    ("can you collect all that you need to begin with this?", None),
+    ("There was a crash, that should never happen.", None),
+    ("The manual says that a name is required.", None),
+    ("opk: error: the following arguments are required: cmd", None),
+    ("No idea why, no error in the log", None),
+    ("fix(cache): always store the time", None),
+]
+FILE_SENTENCES = [
+    ("Error messages should start with a lowercase letter.", REQUIREMENT),
+    ("Non-trivial work needs a plan.", REQUIREMENT),
+    ("Public changes have to be announced.", REQUIREMENT),
+    ("IMPORTANT: the lockfile comes from the pipeline only", REQUIREMENT),
+    ("Verify that the docs build.", REQUIREMENT),
+    ("Keep lines that are short.", REQUIREMENT),
+    ("❌ Catching bare exceptions", PROHIBITION),
+    ("Use of global state is discouraged.", PROHIBITION),
+    ("Release notes are generated automatically.", None),
+    ("Support for IPv6 is planned.", None),
+    ("The parser never allocates on the hot path.", None),
+    ("`make build` compiles everything into `dist/`.", None),
+    ("The installer requires Python 3.10.", None),
+    ("ARGUMENTS: Analyze the gradient of the segments", None),
 ]
 
 
@@ -57,6 +99,28 @@ def test_a_typed_sentence_is_an_instruction_if_it_sets_a_rule(sentence: str, kin
     assert [each.kind for each in find_instructions(f"Here is more.\n\n{sentence}\n\nThat is all.")] == [kind][
         : bool(kind)
     ]
+
+
+@pytest.mark.parametrize(("sentence", "kind"), FILE_SENTENCES)
+def test_a_sentence_in_a_file_of_rules_is_an_instruction_unless_it_describes(
+    sentence: str, kind: InstructionKind | None
+) -> None:
+    found = find_instructions(f"# AGENTS.md\n\n{sentence}\n", is_rule_file=True)
+    assert [each.kind for each in found] == [kind][: bool(kind)]
+
+
+def test_items_below_a_heading_of_rules_need_no_verb() -> None:
+    items = "- Tabs, not spaces.\n- Branch names follow the ticket.\n- The server is in Go.\n"
+    found = find_instructions(f"## Code style\n{items}\n## Stack\n{items}", is_rule_file=True)
+    assert [each.text for each in found] == ["Tabs, not spaces.", "Branch names follow the ticket."]
+
+
+def test_a_line_ends_a_sentence_if_it_was_broken_on_purpose() -> None:
+    source = "- the functions that you changed\n  Make sure that the tests pass\n  with your changes"
+    [found] = find_instructions(source)
+    assert found.text == "Make sure that the tests pass with your changes"
+    wrapped = f"Make sure that {'all of the ' * 5}tests of\nParser pass"
+    assert [each.text for each in find_instructions(wrapped)] == [" ".join(wrapped.split())]
 
 
 RULES = """# AGENTS.md instructions for /src
@@ -94,6 +158,8 @@ def test_a_file_of_rules_has_imperatives_in_lists_and_tables() -> None:
 def test_items_say_in_full_what_the_sentence_before_a_list_begins() -> None:
     source = "Each response must include:\n- a plan of two lines\n- exactly one command\n\nGo on."
     assert [each.text for each in find_instructions(source)] == ["a plan of two lines", "exactly one command"]
+    banned = list(find_instructions('**NEVER:**\n- "You are right!" (praise)\n- **Puffery:** pivotal, vital'))
+    assert [each.kind for each in banned] == [PROHIBITION] * 2
     assert [each.text for each in find_instructions("Each response must include:\n\nnothing")] == [
         "Each response must include:"
     ]

@@ -143,12 +143,8 @@ class _Measurement:
         next_compaction = self.numbers[following] if following < len(self.numbers) else len(self.steps)
         window = self.steps[number : min(number + WINDOW_CALLS, next_compaction)]
         known = self._get_order(message)
-        counts: Mapping[RepeatKind, int] = Counter(
-            repeat.kind
-            for step in window
-            for repeat in step.repeats
-            if repeat.earlier < self.messages[number] and repeat.earlier in known
-        )
+        repeats = (each for step in window for each in step.repeats if each.earlier < self.messages[number])
+        counts: Mapping[RepeatKind, int] = Counter(each.kind for each in repeats if each.earlier in known)
         calls, tokens = self._count_to_edit(number, next_compaction)
         corrections = sum(step.is_corrected for step in window)
         return Course(calls, tokens, counts["read"], counts["command"], counts["failure"], corrections)

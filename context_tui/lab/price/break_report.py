@@ -103,21 +103,13 @@ def list_cases(sessions: Iterable[SessionBreaks]) -> list[BreakCase]:
 
 def group_cases(cases: Iterable[BreakCase], get_name: Callable[[BreakCase], str]) -> list[BreakGroup]:
     """Group breaks by a name, and return the groups by cost in USD and by tokens, the largest first."""
-    groups: dict[str, list[BreakCase]] = defaultdict(list)
+    groups: dict[str, BreakGroup] = {}
     for case in cases:
-        groups[get_name(case)].append(case)
-    rows = [
-        BreakGroup(name, len(group), sum(case.cache_break.tokens for case in group), _sum_costs(group))
-        for name, group in groups.items()
-    ]
-    return sorted(rows, key=lambda row: (-row.costs.get("USD", 0.0), -row.tokens))
-
-
-def _sum_costs(cases: Iterable[BreakCase]) -> dict[CostUnit, float]:
-    costs: dict[CostUnit, float] = defaultdict(float)
-    for case in cases:
-        costs[case.unit] += case.cache_break.cost
-    return dict(costs)
+        name, found = get_name(case), case.cache_break
+        _, breaks, tokens, costs = groups.get(name, BreakGroup(name, 0, 0, {}))
+        costs[case.unit] = costs.get(case.unit, 0.0) + found.cost
+        groups[name] = BreakGroup(name, breaks + 1, tokens + found.tokens, costs)
+    return sorted(groups.values(), key=lambda row: (-row.costs.get("USD", 0.0), -row.tokens))
 
 
 def format_costs(costs: dict[CostUnit, float]) -> str:
@@ -135,11 +127,7 @@ def format_break(cache_break: CacheBreak, unit: CostUnit) -> str:
 def build_advice(sessions: Sequence[SessionBreaks]) -> list[str]:
     """Return a sentence for each change that costs less than the breaks it avoids, those that cost most first."""
     cases = list_cases(sessions)
-    advice = [
-        *_advise_hour_cache(sessions, cases),
-        *_advise_causes(cases),
-        *_advise_clearing(cases),
-    ]
+    advice = [*_advise_hour_cache(sessions, cases), *_advise_causes(cases), *_advise_clearing(cases)]
     return [text for _, text in sorted(advice, key=lambda each: -each[0])]
 
 
@@ -147,17 +135,15 @@ def _advise_hour_cache(sessions: Iterable[SessionBreaks], cases: Iterable[BreakC
     """Compare the cost of writing everything for an hour with that of the breaks this avoids, for sessions it pays."""
     advice = []
     for unit in ("USD", "input tokens"):
-        histories = [each.history for each in sessions if each.history.rate_table.unit == unit]
-        histories = [each for each in histories if each.hour_cache.saved > each.hour_cache.added]
-        breaks = sum(history.hour_cache.breaks for history in histories)
-        saved = sum(history.hour_cache.saved for history in histories)
-        added = sum(history.hour_cache.added for history in histories)
-        if breaks:
+        caches = [each.history.hour_cache for each in sessions if each.history.rate_table.unit == unit]
+        caches = [each for each in caches if each.saved > each.added]
+        if breaks := sum(each.breaks for each in caches):
+            saved, added = sum(each.saved for each in caches), sum(each.added for each in caches)
             expired = sum(case.unit == unit and case.cache_break.cause == BreakCause.EXPIRED for case in cases)
             costs = [format_cost(cost, unit, with_unit=True) for cost in (added, saved)]
             text = (
                 f"{breaks:,} of {format_count(expired, 'expired entry', 'expired entries')} were read again within an "
-                f"hour: a cache of one hour in {format_count(len(histories), 'session')} would have cost {costs[0]} "
+                f"hour: a cache of one hour in {format_count(len(caches), 'session')} would have cost {costs[0]} "
                 f"more to write and saved {costs[1]}"
             )
             advice.append((saved - added, text))
@@ -165,14 +151,12 @@ def _advise_hour_cache(sessions: Iterable[SessionBreaks], cases: Iterable[BreakC
 
 
 def _advise_causes(cases: Iterable[BreakCase]) -> list[tuple[float, str]]:
-    groups = group_cases([case for case in cases if case.cache_break.cause in REMEDIES], get_cause)
-    return [
-        (
-            sum(group.costs.values()),
-            f"{REMEDIES[BreakCause(group.name)]} ({format_count(group.breaks, 'break')}, {format_costs(group.costs)})",
-        )
-        for group in groups
-    ]
+    advice = []
+    avoidable = (case for case in cases if case.cache_break.cause in REMEDIES)
+    for name, breaks, _, costs in group_cases(avoidable, get_cause):
+        text = f"{REMEDIES[BreakCause(name)]} ({format_count(breaks, 'break')}, {format_costs(costs)})"
+        advice.append((sum(costs.values()), text))
+    return advice
 
 
 def _advise_clearing(cases: Iterable[BreakCase]) -> list[tuple[float, str]]:
@@ -211,7 +195,5 @@ def build_cache_report(history: CacheHistory) -> dict[str, Any] | None:
 
 def build_break_report(cache_break: CacheBreak) -> dict[str, Any]:
     """Build the JSON report on a cache break."""
-    return {
-        name: getattr(cache_break, name)
-        for name in ("message", "tokens", "cost", "cause", "source", "evidence", "is_estimated")
-    }
+    names = "message", "tokens", "cost", "cause", "source", "evidence", "is_estimated"
+    return {name: getattr(cache_break, name) for name in names}

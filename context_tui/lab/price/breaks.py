@@ -13,7 +13,7 @@ sessions share (the tools) or all before the messages.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -31,6 +31,7 @@ from context_tui.lab.price.cache_requests import (
     RecordedCalls,
     build_recorded_rates,
     reconstruct_recorded_calls,
+    starts_turn,
 )
 from context_tui.lab.price.rates import FIVE_MINUTES, ONE_HOUR, Rates, RateTable
 from context_tui.session.drops import find_drops
@@ -384,17 +385,14 @@ class _BreakSearch:
         if branch is not None:
             text = f"{format_count(branch.messages, 'message')} abandoned before message {branch.message:,}"
             return _Change(BreakCause.REWIND, text)
-        if self.models[row] != self.models[before]:
-            return _Change(
-                BreakCause.MODEL, f"{self.models[before] or 'unknown'} became {self.models[row] or 'unknown'}"
-            )
+        old_model, model = self.models[before] or "unknown", self.models[row] or "unknown"
+        if model != old_model:
+            return _Change(BreakCause.MODEL, f"{old_model} became {model}")
         if (change := self._find_prompt_change(first, message)) is not None:
             return change
         if self.calls[row].is_expired_after(self.calls[before]):
-            lifetime = (
-                f"entries live {format_gap(self.calls[before].ttl_ms)}{' or longer' if self.is_automatic else ''}"
-            )
-            text = f"{format_gap(self._get_gap(before, row))} after the last reply; {lifetime}"
+            lifetime = f"{format_gap(self.calls[before].ttl_ms)}{' or longer' if self.is_automatic else ''}"
+            text = f"{format_gap(self._get_gap(before, row))} after the last reply; entries live {lifetime}"
             return _Change(BreakCause.EXPIRED, text)
         positions = 0 if self.is_automatic else self._count_positions(range(first, message))
         if positions > LOOKBACK:
@@ -420,10 +418,8 @@ class _BreakSearch:
             return None
         old, new = (facts.prompts[row] for row in rows)
         if old.tools != new.tools:
-            names = [{tool.name: tool for tool in each.tools} for each in (old, new)]
-            changed = sorted(
-                name for name in names[0].keys() | names[1].keys() if names[0].get(name) != names[1].get(name)
-            )
+            tools, others = ({tool.name: tool for tool in each.tools} for each in (old, new))
+            changed = sorted(name for name in tools.keys() | others if tools.get(name) != others.get(name))
             listed = ", ".join(changed[:3]) + (f" and {len(changed) - 3:,} more" if len(changed) > 3 else "")
             return _Change(BreakCause.TOOLS, f"tools that differ: {listed or 'their order'}", "recorded")
         pairs = zip(old.system, new.system, strict=False)
@@ -461,7 +457,7 @@ class _BreakSearch:
         counts = {True: [0, 0], False: [0, 0]}  # requests that read nothing, and all, at the start of turns or not
         for before, row in pairwise(self.rows):
             if not self.calls[row].is_expired_after(self.calls[before]):
-                count = counts[self._starts_turn(before, row)]
+                count = counts[starts_turn(self.facts, before, row)]
                 count[0] += not self.usages[row].cache_read
                 count[1] += 1
         (empty, turns), (other_empty, others) = counts[True], counts[False]
@@ -472,13 +468,9 @@ class _BreakSearch:
     def _build_break(self, candidate: _Candidate, levels: _Levels) -> CacheBreak:
         row, before, tokens, _, known = candidate
         change = known or self._infer_from_read(candidate, levels)
-        usage = self.usages[row]
-        rates, cost, rest = self._get_rates(row), 0.0, tokens
-        for part, rate in (
-            (usage.cache_write_1h, rates.write_1h),
-            (usage.cache_write_5m, rates.write_5m),
-            (usage.fresh, rates.input),
-        ):
+        usage, rates, cost, rest = self.usages[row], self._get_rates(row), 0.0, tokens
+        parts = usage.cache_write_1h, usage.cache_write_5m, usage.fresh
+        for part, rate in zip(parts, (rates.write_1h, rates.write_5m, rates.input), strict=True):
             paid = min(part, rest)
             cost, rest = cost + paid * (rate - rates.read), rest - paid
         return CacheBreak(
@@ -501,40 +493,28 @@ class _BreakSearch:
         read = self.usages[row].cache_read
         text = f"{read:,} tokens were still read"
         entry = self._find_entry(before, read)
-        if self.is_automatic or not self._starts_turn(before, row):
+        if self.is_automatic or not starts_turn(self.facts, before, row):
             if entry is not None:
                 text += f", the entry of the request at message {self._get_message(entry):,}"
             return _Change(BreakCause.PROVIDER, f"nothing changed, within its time to live; {text}")
         if not read:
             if not levels.empty_reads:
                 return _Change(BreakCause.UNEXPLAINED, "nothing was read, and nothing in the file changed")
-            return _Change(
-                BreakCause.SYSTEM, f"nothing was read, as {levels.empty_reads}: the prompt changed at its start"
-            )
+            text = f"nothing was read, as {levels.empty_reads}: the prompt changed at its start"
+            return _Change(BreakCause.SYSTEM, text)
         if levels.is_shared(read):
             return _Change(BreakCause.SYSTEM, f"{text}, the part that other sessions share")
         if entry is not None and entry != self.rows[0]:
-            at = self._get_message(entry)
-            return _Change(
-                BreakCause.MESSAGES, f"{text}, the entry of the request at message {at:,}; a later one changed"
-            )
+            text += f", the entry of the request at message {self._get_message(entry):,}; a later one changed"
+            return _Change(BreakCause.MESSAGES, text)
         if levels.is_beginning(read):
             return _Change(BreakCause.MESSAGES, f"{text}, all that stands before the messages")
         return _Change(BreakCause.UNEXPLAINED, text)
 
-    def _starts_turn(self, before: int, row: int) -> bool:
-        flags = self.facts.flags
-        return any(
-            flags[m] & MessageFlag.TURN_START for m in range(self._get_message(before) + 1, self._get_message(row))
-        )
-
     def _find_entry(self, before: int, read: int) -> int | None:
         """Return the newest request up to *before* whose cache entry has as many tokens as were read."""
-        start = bisect_left(self.rows, before + 1)
-        for row in reversed(self.rows[:start]):
-            if read and abs(self._count_cached(row) - read) <= SAME_SIZE_TOLERANCE:
-                return row
-        return None
+        earlier = reversed(self.rows[: bisect_right(self.rows, before)] if read else [])
+        return next((row for row in earlier if abs(self._count_cached(row) - read) <= SAME_SIZE_TOLERANCE), None)
 
 
 class _Levels(NamedTuple):

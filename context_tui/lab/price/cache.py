@@ -107,14 +107,18 @@ class PromptCache:
         self._clock = max(self._clock, now, request.ended_at)
         self._blocks += request.new_blocks
         if request.unchanged_prefix < self._size:
-            self._truncate_entries(request.unchanged_prefix, anywhere=request.anywhere)
+            if request.anywhere:
+                for entry in self._entries:
+                    entry.end = min(entry.end, request.unchanged_prefix)
+            else:
+                self._entries = [entry for entry in self._entries if entry.end <= request.unchanged_prefix]
         self._remove_dead_entries(now)
         readable = [] if request.miss_reason else [entry for entry in self._entries if entry.key == request.key]
-        entry = max(readable, key=lambda entry: entry.end, default=None)
+        longest = max(readable, key=lambda entry: entry.end, default=None)
         cacheable = max(request.size - request.tail, 0)
-        read = min(max(entry.end if entry else 0, request.floor), cacheable)
-        if entry:
-            entry.last_used = self._clock
+        read = min(max(longest.end if longest else 0, request.floor), cacheable)
+        if longest:
+            longest.last_used = self._clock
         if request.ttl_ms:
             self._entries.append(_CacheEntry(cacheable, request.key, self._blocks, request.ttl_ms, self._clock))
         self._size = request.size
@@ -125,14 +129,6 @@ class PromptCache:
         """Extend the last entry by *tokens* because another request cached the last call's reply."""
         if self._entries:
             self._entries[-1].end += tokens
-
-    def _truncate_entries(self, unchanged_prefix: int, *, anywhere: bool) -> None:
-        """Remove or shorten the entries that are longer than *unchanged_prefix* tokens."""
-        if anywhere:
-            for entry in self._entries:
-                entry.end = min(entry.end, unchanged_prefix)
-        else:
-            self._entries = [entry for entry in self._entries if entry.end <= unchanged_prefix]
 
     def _remove_dead_entries(self, now: int) -> None:
         """Remove the entries that can never be read again."""

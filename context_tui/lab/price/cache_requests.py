@@ -100,7 +100,7 @@ class _CacheReconstruction:
         for row in range(self.request_count):
             usage = self.facts.requests[row]
             call, reason = self._build_request(row, calls)
-            if calls and calls[-1].cached_reply_tokens:
+            if calls:
                 cache.append_reply(calls[-1].cached_reply_tokens)
             predicted = cache.update(call)
             cached_before = self.facts.requests[row - 1].context - calls[-1].tail if row else 0
@@ -135,18 +135,16 @@ class _CacheReconstruction:
         ended_at = max(facts.end_time[message], facts.request_time[row])
         has_user_content = any(facts.kind[b] != Kind.TOOL_RESULT for m in new_messages for b in facts.blocks_of(m))
         unchanged_prefix, reason = self._find_unchanged_prefix(row)
-        if calls and self.caches_replies and self._starts_turn(row) and facts.requests[row - 1].output_trusted:
+        is_next_turn = row > 0 and starts_turn(facts, row - 1, row)
+        if calls and self.caches_replies and is_next_turn and facts.requests[row - 1].output_trusted:
             calls[-1] = calls[-1]._replace(cached_reply_tokens=facts.requests[row - 1].output)
         if calls and model != facts.request_model[row - 1]:
             reason = "the model changed"
         if self._update_thinking_switch(row, has_user_content):
             reason = reason or (THINKING_ON if self.has_thinking else THINKING_OFF)
         miss_reason = PROVIDER_MISS_REASONS.get(facts.cache_misses.get(message, ""))
-        is_cold = (
-            not calls
-            or miss_reason == SYSTEM_CHANGED
-            or sent_at - calls[-1].ended_at > FIVE_MINUTES + CLOCK_TOLERANCE_MS
-        )
+        idle = sent_at - calls[-1].ended_at if calls else 0
+        is_cold = not calls or miss_reason == SYSTEM_CHANGED or idle > FIVE_MINUTES + CLOCK_TOLERANCE_MS
         call = CacheRequest(
             usage.context,
             unchanged_prefix,
@@ -165,9 +163,7 @@ class _CacheReconstruction:
     def _find_sent_time(self, row: int, new_messages: range) -> int:
         """Return the time of the newest of *new_messages* or, if that is unknown, of the request."""
         facts = self.facts
-        if not new_messages or any(
-            facts.first_record[message] != facts.last_record[message] for message in new_messages
-        ):
+        if not new_messages or any(facts.first_record[m] != facts.last_record[m] for m in new_messages):
             return facts.request_time[row]
         return max(max(facts.time[message], facts.end_time[message]) for message in new_messages)
 
@@ -178,12 +174,8 @@ class _CacheReconstruction:
         if previous_reply < epoch_at(facts, message).start:
             return 0, "the context began anew" if row else None
         first, reason = self._find_first_change(previous_reply, message)
-        if (
-            first is None
-            and row
-            and self._starts_turn(row)
-            and facts.requests[row].context < facts.requests[row - 1].context
-        ):
+        has_shrunk = row > 0 and facts.requests[row].context < facts.requests[row - 1].context
+        if first is None and has_shrunk and starts_turn(facts, row - 1, row):
             first, reason = self._find_first_thinking(previous_reply), THINKING_DROPPED
         if first is None:
             return NOTHING_CHANGED, None
@@ -203,10 +195,6 @@ class _CacheReconstruction:
         if drop.cleared_blocks:
             return facts.block_message[min(drop.cleared_blocks)], "old results were cleared"
         return 0, str(drop.explained_by or "part of the context went")
-
-    def _starts_turn(self, row: int) -> bool:
-        messages = self.facts.request_message
-        return any(self.facts.flags[m] & MessageFlag.TURN_START for m in range(messages[row - 1] + 1, messages[row]))
 
     def _find_first_thinking(self, last_message: int) -> int:
         """Return the first message with thinking in the turn that ended with *last_message*."""
@@ -243,8 +231,14 @@ class _CacheReconstruction:
                 floor.warm = read
         elif cached_before < read:
             self.caches_replies = True
-        elif read == cached_before and self._starts_turn(row):
+        elif read == cached_before and starts_turn(self.facts, row - 1, row):
             self.caches_replies = False
+
+
+def starts_turn(facts: Facts, before: int, row: int) -> bool:
+    """Return whether a turn starts between the replies to two requests."""
+    messages = range(facts.request_message[before] + 1, facts.request_message[row])
+    return any(facts.flags[message] & MessageFlag.TURN_START for message in messages)
 
 
 SAME_SIZE_TOLERANCE = 16
@@ -306,9 +300,8 @@ def build_price_model(session: Session) -> PriceModel:
     absolute_error = sum(abs(read.predicted.read - read.recorded) for read in reads)
     written = sum(usage.cache_write_5m + usage.cache_write_1h for usage in usages)
     models, table = build_recorded_rates(facts, len(reads))
-    rates = [
-        table.get_rates(model).select_for_prompt(usage.context) for model, usage in zip(models, usages, strict=True)
-    ]
+    pairs = zip(models, usages, strict=True)
+    rates = [table.get_rates(model).select_for_prompt(usage.context) for model, usage in pairs]
     mispredictions = (
         CacheMisprediction(read.message, read.predicted.read, read.recorded, _guess_misprediction_reason(reads, row))
         for row, read in enumerate(reads)

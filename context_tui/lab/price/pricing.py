@@ -138,8 +138,7 @@ def price_replay(
         reuse: how much of an explicit cache a changed prompt reuses; an automatic one is always read up to the change.
     """
     calls = recorded or reconstruct_recorded_calls(replay.session)
-    run = _ReplayPricing(replay, calls, shares_prefix=shares_prefix, reuse=reuse)
-    return run.compute_price()
+    return _ReplayPricing(replay, calls, shares_prefix=shares_prefix, reuse=reuse).compute_price()
 
 
 class _FiringGroup(NamedTuple):

@@ -15,7 +15,7 @@ from itertools import accumulate
 
 from context_tui.lab.regret.cases import RemainingContext
 from context_tui.lab.regret.index import UseIndex
-from context_tui.lab.replay.result import NEVER_REMOVED, CompactionHandling, ModelCall, Replay
+from context_tui.lab.replay.result import NEVER_REMOVED, CompactionHandling, Replay
 from context_tui.session.values import Kind
 from context_tui.tokens.estimators import bytes4
 
@@ -58,75 +58,56 @@ class RegretBound:
     everything: BoundShare
 
 
-@dataclass(frozen=True)
-class _ZeroRegretDrops:
-    """Possible drops without regret: first message without each block, and tokens by call."""
-
-    droppable_from: Sequence[int]
-    results: Sequence[int]
-    everything: Sequence[int]
-
-
 def compute_regret_bound(replay: Replay, uses: UseIndex) -> RegretBound:
     """Compare the tokens that a replay's policy dropped with those that could be dropped without regret.
 
     Takes time linear in the dropped blocks and calls and, for the first replay of a session, in all of its blocks.
     """
     key = "bound", replay.recorded
+    messages = [call.message for call in replay.calls]
     if key not in uses.memo:
-        uses.memo[key] = _compute_zero_regret_drops(replay.calls, uses, replay.recorded)
-    possible: _ZeroRegretDrops = uses.memo[key]
+        uses.memo[key] = _find_droppable(messages, uses, replay.recorded)
+    droppable_from, droppable = uses.memo[key]
     remaining, facts = RemainingContext(replay, uses), uses.session.facts
-    results, everything = _PolicyDrops(replay.calls), _PolicyDrops(replay.calls)
     removed_by_recording = uses.removed_by_recording[replay.recorded]
+    dropped, unused = _TokensByCall(messages), _TokensByCall(messages)
     for row, removed_at in replay.removed_by_policy.items():
-        unused_from = max(possible.droppable_from[row], removed_at)
-        end = removed_by_recording.get(row, NEVER_REMOVED)
-        tokens = remaining.count_removed_tokens(row)
-        for drops in (results, everything) if facts.kind[row] == Kind.TOOL_RESULT else (everything,):
-            drops.dropped_unused.add(unused_from, end, tokens)
-            drops.dropped.add(removed_at, end, tokens)
-    return RegretBound(results.build_share(possible.results), everything.build_share(possible.everything))
-
-
-class _PolicyDrops:
-    def __init__(self, calls: Sequence[ModelCall]) -> None:
-        self.dropped_unused, self.dropped = _TokensByCall(calls), _TokensByCall(calls)
-
-    def build_share(self, droppable: Sequence[int]) -> BoundShare:
-        return BoundShare(droppable, self.dropped_unused.accumulate_by_call(), self.dropped.accumulate_by_call())
+        end, tokens = removed_by_recording.get(row, NEVER_REMOVED), remaining.count_removed_tokens(row)
+        is_result = facts.kind[row] == Kind.TOOL_RESULT
+        unused.add(max(droppable_from[row], removed_at), end, tokens, is_result=is_result)
+        dropped.add(removed_at, end, tokens, is_result=is_result)
+    return RegretBound(*map(BoundShare, droppable.sum_by_call(), unused.sum_by_call(), dropped.sum_by_call()))
 
 
 class _TokensByCall:
-    """Tokens by call, to which ranges of messages are added."""
+    """Tokens of results and of all blocks by call, to which ranges of messages are added."""
 
-    def __init__(self, calls: Sequence[ModelCall]) -> None:
-        self.messages = [call.message for call in calls]
-        self.deltas = [0] * (len(calls) + 1)
+    def __init__(self, messages: Sequence[int]) -> None:
+        self.messages = messages
+        self.results, self.everything = ([0] * (len(messages) + 1) for _ in range(2))
 
-    def add(self, start: int, end: int, tokens: int) -> None:
-        """Add tokens to every call from message *start* up to message *end*."""
+    def add(self, start: int, end: int, tokens: int, *, is_result: bool) -> None:
+        """Add the tokens of a block to every call from message *start* up to message *end*."""
         first_call, end_call = bisect_left(self.messages, start), bisect_left(self.messages, end)
         if first_call < end_call:
-            self.deltas[first_call] += tokens
-            self.deltas[end_call] -= tokens
+            for deltas in (self.results, self.everything) if is_result else (self.everything,):
+                deltas[first_call] += tokens
+                deltas[end_call] -= tokens
 
-    def accumulate_by_call(self) -> list[int]:
-        return list(accumulate(self.deltas[:-1]))
+    def sum_by_call(self) -> list[list[int]]:
+        return [list(accumulate(deltas[:-1])) for deltas in (self.results, self.everything)]
 
 
-def _compute_zero_regret_drops(
-    calls: Sequence[ModelCall], uses: UseIndex, recorded: CompactionHandling
-) -> _ZeroRegretDrops:
+def _find_droppable(
+    messages: Sequence[int], uses: UseIndex, recorded: CompactionHandling
+) -> tuple[list[int], _TokensByCall]:
+    """Find the first message before which each block may be dropped, and the tokens that this drops."""
     facts, removed_by_recording = uses.session.facts, uses.removed_by_recording[recorded]
-    messages = [call.message for call in calls]
-    results, everything, droppable_from = _TokensByCall(calls), _TokensByCall(calls), []
+    droppable, droppable_from = _TokensByCall(messages), list[int]()
     for row in range(uses.block_count):
         next_call = bisect_right(messages, facts.block_message[row])
         sent_before = messages[next_call] + 1 if next_call < len(messages) else NEVER_REMOVED
         droppable_from.append(max(sent_before, uses.find_last_use(row) + 1))
-        end, tokens = removed_by_recording.get(row, NEVER_REMOVED), bytes4(facts, row)
-        everything.add(droppable_from[row], end, tokens)
-        if facts.kind[row] == Kind.TOOL_RESULT:
-            results.add(droppable_from[row], end, tokens)
-    return _ZeroRegretDrops(droppable_from, results.accumulate_by_call(), everything.accumulate_by_call())
+        end, is_result = removed_by_recording.get(row, NEVER_REMOVED), facts.kind[row] == Kind.TOOL_RESULT
+        droppable.add(droppable_from[row], end, bytes4(facts, row), is_result=is_result)
+    return droppable_from, droppable

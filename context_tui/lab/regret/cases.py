@@ -67,13 +67,6 @@ class Regret:
     cases: tuple[RegretCase, ...]
 
 
-class _Truncation(NamedTuple):
-    """First truncation of a block, and its plan."""
-
-    plan: Plan
-    change: Change
-
-
 @dataclass
 class RemainingContext:
     """Lookup of whether content is still in a replay's context at a given message."""
@@ -86,14 +79,13 @@ class RemainingContext:
         self.removed_by_recording = self.uses.removed_by_recording[self.replay.recorded]
 
     @cached_property
-    def truncations(self) -> dict[int, _Truncation]:
-        """First truncation of each truncated block, by row."""
-        truncations: dict[int, _Truncation] = {}
-        for firing in self.replay.firings:
-            if firing.truncated:
-                for row, change in firing.plan.changes.items():
-                    if change.action == "truncate":
-                        truncations.setdefault(row, _Truncation(firing.plan, change))
+    def truncations(self) -> dict[int, tuple[Plan, Change]]:
+        """First truncation of each truncated block, with its plan, by row."""
+        truncations: dict[int, tuple[Plan, Change]] = {}
+        for plan in (firing.plan for firing in self.replay.firings if firing.truncated):
+            for row, change in plan.changes.items():
+                if change.action == "truncate":
+                    truncations.setdefault(row, (plan, change))
         return truncations
 
     @cached_property
@@ -119,15 +111,14 @@ class RemainingContext:
         truncation = self.truncations.get(row)
         if truncation is None or self.removed.get(row, NEVER_REMOVED) <= message:
             return False
-        text = self._render_truncated(row, truncation)
+        text = self._render_truncated(row, *truncation)
         return needle in text or compact_text(needle)[1:-1] in text
 
-    def _render_truncated(self, row: int, truncation: _Truncation) -> str:
-        body, render = truncation.change.body, truncation.change.render
-        if body.text is not None or render is None:
-            return body.text or ""
-        earlier = truncation.plan.context.replacements.get(row)
-        return render(earlier.text if earlier else self._read_body(row))
+    def _render_truncated(self, row: int, plan: Plan, change: Change) -> str:
+        if change.body.text is not None or change.render is None:
+            return change.body.text or ""
+        earlier = plan.context.replacements.get(row)
+        return change.render(earlier.text if earlier else self._read_body(row))
 
     def _read_body(self, row: int) -> Any:
         bodies: dict[int, Any] = self.uses.memo.setdefault("bodies", {})
@@ -150,7 +141,7 @@ class RemainingContext:
     def count_removed_tokens(self, row: int) -> int:
         """Return how many estimated tokens the policy removed from a block."""
         truncation = self.truncations.get(row)
-        remaining = truncation.change.body.tokens if truncation is not None and row not in self.removed else 0
+        remaining = truncation[1].body.tokens if truncation is not None and row not in self.removed else 0
         return max(bytes4(self.uses.session.facts, row) - remaining, 0)
 
 
@@ -167,13 +158,9 @@ def compute_regret(replay: Replay, uses: UseIndex) -> Regret:
         tokens_dropped += tokens
         use = remaining.find_unsatisfied_use(row)
         if use is not None:
-            message, block, later_block = facts.block_message[row], facts.ordinal(row), facts.ordinal(use.block)
-            removed_at, later = replay.removed_by_policy[row], use.message
-            cases.append(
-                RegretCase(
-                    use.tier, message, block, row, removed_at, later, later_block, use.needle, use.evidence, tokens
-                )
-            )
+            place = facts.block_message[row], facts.ordinal(row), row, replay.removed_by_policy[row]
+            later = use.message, facts.ordinal(use.block), use.needle, use.evidence
+            cases.append(RegretCase(use.tier, *place, *later, tokens))
         elif any(message >= replay.removed_by_policy[row] for message in uses.stale_refetches.get(row, ())):
             refetched_after_edit += 1
     tokens_by_tier = {tier: sum(case.tokens for case in cases if case.tier == tier) for tier in TIERS}
@@ -213,10 +200,7 @@ def find_reused_blocks(compaction: RecordedCompaction, uses: UseIndex) -> list[R
         use = next((use for use in uses.by_row.get(row, ()) if use.message >= compaction.message), None)
         if use is None:
             continue
-        row_copies = tuple(
-            copy
-            for copy in use.copies
-            if facts.block_message[copy] < use.message and removals.get(copy, NEVER_REMOVED) > use.message
-        )
+        earlier = (copy for copy in use.copies if facts.block_message[copy] < use.message)
+        row_copies = tuple(copy for copy in earlier if removals.get(copy, NEVER_REMOVED) > use.message)
         blocks.append(ReusedBlock(row, use, row_copies))
     return blocks

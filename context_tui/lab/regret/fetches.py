@@ -118,12 +118,10 @@ class FetchLog:
 
     @staticmethod
     def _is_refetch(fetch: Fetch, earlier: Fetch) -> bool:
-        repeated = len(fetch.lines.keys() & earlier.lines)
-        if repeated >= SAME_CALL_SHARE * len(fetch.lines):
-            return True
-        return fetch.effect.fetch_key != earlier.effect.fetch_key and repeated >= max(
-            SAME_FILE_SHARE * len(fetch.lines), MIN_REPEATED_LINES
-        )
+        repeated, count = len(fetch.lines.keys() & earlier.lines), len(fetch.lines)
+        is_other_read = fetch.effect.fetch_key != earlier.effect.fetch_key
+        is_same_content = is_other_read and repeated >= max(SAME_FILE_SHARE * count, MIN_REPEATED_LINES)
+        return is_same_content or repeated >= SAME_CALL_SHARE * count
 
     def _find_slices(self, new: Fetch, earlier: Sequence[Fetch]) -> dict[int, set[str]]:
         """Return the lines of a read of a file that earlier partial reads returned, by row; empty if few."""

@@ -143,12 +143,9 @@ def build_use_index(session: Session | Recording, checkpoint: Checkpoint = lambd
     unsorted_uses, stale = _UseIndexer(recording.session, checkpoint).find_uses()
     order = {tier: number for number, tier in enumerate(TIERS)}
     by_row = {row: sorted(uses, key=lambda use: (order[use.tier], use.message)) for row, uses in unsorted_uses.items()}
-    removals: dict[CompactionHandling, Mapping[int, int]] = {
-        "keep": _find_recorded_removals(recording, "keep"),
-        "ignore": _find_recorded_removals(recording, "ignore"),
-    }
-    rows = len(recording.session.facts.kind)
-    return UseIndex(recording.session, rows, by_row, stale, removals)
+    handlings: tuple[CompactionHandling, ...] = "keep", "ignore"
+    removals = {handling: _find_recorded_removals(recording, handling) for handling in handlings}
+    return UseIndex(recording.session, len(recording.session.facts.kind), by_row, stale, removals)
 
 
 def _find_recorded_removals(recording: Recording, recorded: CompactionHandling) -> dict[int, int]:
@@ -179,12 +176,8 @@ class _UseIndexer:
     def find_uses(self) -> tuple[Mapping[int, list[BlockUse]], Mapping[int, list[int]]]:
         flags, role = self.facts.flags, self.facts.role
         sent_messages = [message for message in range(len(self.session)) if not flags[message] & MessageFlag.NOT_SENT]
-        not_by_model = MessageFlag.SUMMARY | MessageFlag.SYNTHETIC
-        replies = {
-            message
-            for message in sent_messages
-            if role[message] == Role.ASSISTANT and not flags[message] & not_by_model
-        }
+        by_model = (message for message in sent_messages if role[message] == Role.ASSISTANT)
+        replies = {each for each in by_model if not flags[each] & (MessageFlag.SUMMARY | MessageFlag.SYNTHETIC)}
         for message in sorted(replies):
             self._read_assistant_message(message)
         fetches = FetchLog()
@@ -230,9 +223,7 @@ class _UseIndexer:
                     self.lines.add(row, lines)
                     self.replaced_needles[message] |= {*lines, *find_tokens(replaced_text), *find_paths(replaced_text)}
                 if effect.written_text:
-                    self.rewritten_lines[row] = [
-                        line for line in find_lines(effect.written_text) if is_distinctive_line(line)
-                    ]
+                    self.rewritten_lines[row] = list(filter(is_distinctive_line, find_lines(effect.written_text)))
             found = dict.fromkeys([*find_tokens(text), *find_cited_lines(text)])  # in order: ties go to the first
             self.tokens.add(row, tokens := list(filter(weigh_token, found)))
             if row in self.effects:
@@ -280,12 +271,8 @@ class _UseIndexer:
         """Remove the needles of the system prompt and of tool descriptions, which every context has."""
         content = self.session.content
         text = "\n".join([content.system(), *map(compact_text, content.tools())])
-        for needle_rows, needles in (
-            (self.tokens, find_tokens(text)),
-            (self.paths, find_paths(text)),
-            (self.lines, find_lines(text)),
-        ):
-            for needle in needles:
+        for needle_rows, find in ((self.tokens, find_tokens), (self.paths, find_paths), (self.lines, find_lines)):
+            for needle in find(text):
                 needle_rows.rows.pop(needle, None)
 
     def _find_edit_uses(self, row: int, lines: Iterable[str], *, same_file_only: bool) -> None:
@@ -325,11 +312,8 @@ class _UseIndexer:
                     for mention in self._find_mentions(needle, rows, weight, is_rare=is_rare):
                         by_message[self.owner[mention.row]].append(mention)
         for message, message_mentions in by_message.items():
-            sources = [
-                (holder, copies, mentions)
-                for holder, copies, mentions in self._group_by_source(message_mentions)
-                if sum(mention.weight for mention in mentions) >= MIN_USE_WEIGHT
-            ]
+            groups = self._group_by_source(message_mentions)
+            sources = [each for each in groups if sum(mention.weight for mention in each[2]) >= MIN_USE_WEIGHT]
             needles: dict[int, set[str]] = defaultdict(set)
             for mention in chain.from_iterable(mentions for _, _, mentions in sources):
                 needles[mention.row].add(mention.needle)

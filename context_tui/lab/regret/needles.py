@@ -208,22 +208,14 @@ def is_rare_path(path: str) -> bool:
 
 def find_lines(text: str, min_length: int = MIN_LINE_LENGTH) -> list[str]:
     """Return the lines in a text that are neither too short nor too long, without line numbers and diff signs."""
-    lines = map(str.strip, _LINE.findall(text))
-    return [
-        line
-        for line in lines
-        if min_length <= len(line) <= MAX_LINE_LENGTH and not (line[0] in "<HCWOEP" and _FRAME.fullmatch(line))
-    ]
+    lines = (line for line in map(str.strip, _LINE.findall(text)) if min_length <= len(line) <= MAX_LINE_LENGTH)
+    return [line for line in lines if not (line[0] in "<HCWOEP" and _FRAME.fullmatch(line))]
 
 
 def is_distinctive_line(line: str) -> bool:
     """Return whether a line is unlikely to be repeated by chance: it has several words and is no import or comment."""
-    return (
-        len(line) >= MIN_LINE_LENGTH
-        and not _BOILERPLATE_LINE.match(line)
-        and " " in line
-        and sum(map(str.isalpha, line)) * 2 > len(line)
-    )
+    is_long_phrase = len(line) >= MIN_LINE_LENGTH and " " in line and not _BOILERPLATE_LINE.match(line)
+    return is_long_phrase and sum(map(str.isalpha, line)) * 2 > len(line)
 
 
 def extract_block_text(block: dict[str, Any]) -> str:

@@ -108,13 +108,8 @@ def _iter_file_parts(arguments: Mapping[str, Any]) -> Iterator[Mapping[str, Any]
 
 def _get_read_range(arguments: Mapping[str, Any]) -> object:
     """Return the requested range of a file in the tool's own form; empty for the complete file."""
-    return (
-        parse_read_range(dict(arguments))
-        or arguments.get("view_range")
-        or arguments.get("line_ranges")
-        or arguments.get("line_number")
-        or ""
-    )
+    ranges = map(arguments.get, ("view_range", "line_ranges", "line_number"))
+    return parse_read_range(dict(arguments)) or next(filter(None, ranges), "")
 
 
 def get_command_line(arguments: Mapping[str, Any]) -> str:

@@ -216,10 +216,7 @@ class History:
     def find_last_assistant(self) -> int:
         """Return the last assistant message in prompt order, or -1 if there is none."""
         role = self.recording.facts.role
-        for message in reversed(self.order):
-            if role[message] == _ASSISTANT:
-                return message
-        return -1
+        return next((message for message in reversed(self.order) if role[message] == _ASSISTANT), -1)
 
     # Changes by the recording
 

@@ -163,11 +163,6 @@ def format_never_fired(missed: NearestMiss | None) -> str:
 
 def format_firing(firing: Firing, with_policy: bool = False) -> str:
     """Describe how many blocks and messages a firing changed, optionally preceded by the policy's name."""
-    parts = [
-        (firing.cleared, "cleared"),
-        (firing.truncated, "truncated"),
-        (firing.dropped, "dropped"),
-        (firing.summarised, "summarised"),
-    ]
-    text = ", ".join(f"{count:,} {action}" for count, action in parts if count)
+    counts = ((getattr(firing, action), action) for action in ("cleared", "truncated", "dropped", "summarised"))
+    text = ", ".join(f"{count:,} {action}" for count, action in counts if count)
     return f"{text} ({firing.policy})" if with_policy else text

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from context_tui.compaction.changes import count_actions
-from context_tui.compaction.plan import Plan, Trigger
+from context_tui.compaction.plan import Plan
 from context_tui.errors import PlanError
 from context_tui.lab.replay.amounts import (
     TEXT,
@@ -145,7 +145,7 @@ class Walk:
         self.steps = [_PolicyStep(*each) for each in policy.steps(params)] or [_PolicyStep(policy, params)]
         self.history, self.baseline = History(recording, recorded), get_baseline(recording, recorded)
         self.events = deque(recording.events)
-        self.next_event_at = self._find_next_event()  # no event applies before this message
+        self.next_event_at = 0  # no event applies before this message
         self.call = 0
         self.sizes: list[int] = []
         self.unchanged_prefixes: list[int] = []
@@ -189,14 +189,10 @@ class Walk:
             None if self.firings else self.nearest_miss,
         )
 
-    def _find_next_event(self) -> int:
-        return self.events[0].at if self.events else NEVER_REMOVED
-
     def _apply_events(self, message: int, *, silent: bool = False) -> None:
         """Apply the recorded events up to *message*; silent ones at *message* only if *silent*."""
         while self.events and self.events[0].at + (self.events[0].silent and not silent) <= message:
             event, excess_before = self.events.popleft(), self.history.excess
-            self.next_event_at = self._find_next_event()
             shifts = self.history.compute_event_shifts(event, [change.plan for change in self.pending_firings])
             happened = self.history.update(event)
             if happened and event.order is not None:
@@ -208,6 +204,7 @@ class Walk:
             shifts = shifts if happened else [shift] * len(shifts)
             for change, (earlier, later) in zip(self.pending_firings, pairwise([*shifts, shift]), strict=True):
                 change.before, change.after = add_amounts(change.before, earlier), add_amounts(change.after, later)
+        self.next_event_at = self.events[0].at if self.events else NEVER_REMOVED
 
     # Checkpoints
 
@@ -223,14 +220,10 @@ class Walk:
             trigger = step.policy.trigger(state, step.params)
             if trigger.fires:
                 self._fire(step, state, message)
-            elif self.nearest_share < 1.0:
-                self._note_miss(trigger, message)
-
-    def _note_miss(self, trigger: Trigger, message: int) -> None:
-        """Note a trigger that does not fire, unless another one was nearer to firing."""
-        share = trigger.value / trigger.threshold if trigger.value is not None and trigger.threshold else 0.0
-        if share > self.nearest_share:
-            self.nearest_miss, self.nearest_share = NearestMiss(message if share else None, trigger.reason), share
+                continue
+            share = trigger.value / trigger.threshold if trigger.value is not None and trigger.threshold else 0.0
+            if self.nearest_share < min(share, 1.0):
+                self.nearest_miss, self.nearest_share = NearestMiss(message if share else None, trigger.reason), share
 
     def _build_state(self, message: int) -> RuntimeState:
         history, facts, recording = self.history, self.recording.facts, self.recording
@@ -300,8 +293,7 @@ class Walk:
         return None
 
     def _finish_summary(self, message: int) -> None:
-        summary = self.background_summary
-        self.background_summary = None
+        summary, self.background_summary = self.background_summary, None
         if summary is not None:
             self._apply_plan(summary.step, summary.plan, summary.believed, summary.decided, message)
 

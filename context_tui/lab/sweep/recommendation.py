@@ -11,8 +11,9 @@ measured number, and at the upper end of its interval.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
 from typing import Any, Literal, NamedTuple
@@ -132,13 +133,9 @@ def list_configurable_parameters(policy: Policy, window: Window) -> list[Paramet
         if agent_settings is None or parameter.kind != "number" or default is None:
             continue
         other_values = [default / 2 if parameter.ratio else default // 2, default * 2, default + 1]
-        in_range = [
-            value
-            for value in other_values
-            if (parameter.low is None or value >= parameter.low)
-            and (parameter.high is None or value <= parameter.high)
-            and value != default
-        ]
+        low = -math.inf if parameter.low is None else parameter.low
+        high = math.inf if parameter.high is None else parameter.high
+        in_range = [value for value in other_values if low <= value <= high and value != default]
         changed = (defaults.model_copy(update={parameter.name: value}) for value in in_range)
         others = (build_agent_settings(policy.name, params, window) for params in changed)
         if any(other is None or other.settings != agent_settings.settings for other in others):
@@ -153,9 +150,11 @@ def recommend_setting(sweep: Sweep, extra_calls: Sequence[float] = ()) -> Recomm
         extra_calls: numbers of extra calls per 1,000 removed tokens for which the setting has to be the best, too.
     """
     settings = {setting.name: setting for setting in sweep.settings if setting.name in sweep.totals}
-    current, table = sweep.current, _tabulate_savings(sweep)
+    current, table, unit = sweep.current, _tabulate_savings(sweep), sweep.cost_unit
+    today = sweep.totals[current]
     if table is None:
-        return _build(sweep, settings[current], settings[current], {}, (0.0, 0.0), 0, {}, "no price")
+        same = settings[current], settings[current], today, today
+        return Recommendation("no price", *same, unit, 0, {}, (0.0, 0.0), 0, {})
     ranking = tuple(table.rank(rate) for rate in (0.0, *extra_calls))
     names, savings = table.names, table.savings
     best = names.index(ranking[0].setting)
@@ -177,20 +176,17 @@ def recommend_setting(sweep: Sweep, extra_calls: Sequence[float] = ()) -> Recomm
         verdict = "depends on extra calls"
     totals = dict(zip(names, savings.sum(axis=0), strict=True))
     ranges = _find_ranges(settings, names[best], current, totals)
-    setting, wins = settings[names[best]], ranking[0].wins
-    result = _build(sweep, setting, settings[current], gains, (low, high), wins, ranges, verdict)
     gentler = _find_gentler(sweep, names[best], totals) if totals[names[best]] > 0 else None
-    return replace(result, ranking=ranking, gentler=gentler)
+    compared = settings[names[best]], settings[current], sweep.totals[names[best]], today
+    saved, wins = sum(gains.values()), ranking[0].wins
+    return Recommendation(verdict, *compared, unit, saved, gains, (low, high), wins, ranges, ranking, gentler)
 
 
 def _find_gentler(sweep: Sweep, best: str, saved: Mapping[str, float]) -> GentlerSetting | None:
     """Find the setting that saves nearly as much as *best* and loses less of what was needed later."""
     losses = {name: sweep.totals[name].drops.tokens_used_later or 0 for name in saved}
-    gentler = [
-        name
-        for name in saved
-        if saved[name] >= GENTLER_SAVING * saved[best] and losses[name] <= (1 - GENTLER_LOSS) * losses[best]
-    ]
+    least_saved, most_lost = GENTLER_SAVING * saved[best], (1 - GENTLER_LOSS) * losses[best]
+    gentler = [name for name in saved if saved[name] >= least_saved and losses[name] <= most_lost]
     if not losses[best] or not gentler:
         return None
     name = max(gentler, key=saved.__getitem__)
@@ -245,21 +241,6 @@ def _tabulate_savings(sweep: Sweep) -> _SavingsTable | None:
     draws = numpy.random.default_rng(SEED).multinomial(count, [1 / count] * count, RESAMPLES)
     savings = (totals[:, [current]] - totals, calls[:, [current]] - calls)
     return _SavingsTable(names, list(costs), *savings, numpy.array(is_allowed), draws)
-
-
-def _build(
-    sweep: Sweep,
-    setting: SweepSetting,
-    current: SweepSetting,
-    gains: Mapping[str, float],
-    interval: tuple[float, float],
-    wins: int,
-    ranges: Mapping[str, tuple[Any, Any]],
-    verdict: Verdict,
-) -> Recommendation:
-    totals = sweep.totals[setting.name], sweep.totals[current.name]
-    saved = sum(gains.values())
-    return Recommendation(verdict, setting, current, *totals, sweep.cost_unit, saved, gains, interval, wins, ranges)
 
 
 def _find_ranges(
@@ -332,10 +313,9 @@ def format_recommendation(recommendation: Recommendation) -> list[str]:
 
 def _format_ranking(result: Recommendation) -> list[str]:
     """Say which setting is the best if the agent needs extra calls after content was removed."""
-    sentences = []
-    for each in result.ranking[1:]:
-        name = "the same setting" if each.setting == result.setting.name else each.setting
-        sentences.append(each.format(name, result.unit))
+    best = result.setting.name
+    names = ((each, "the same setting" if each.setting == best else each.setting) for each in result.ranking[1:])
+    sentences = [each.format(name, result.unit) for each, name in names]
     if not sentences and result.totals.cost and (calls := result.totals.cost.break_even_calls) is not None:
         sentences.append(f"It pays unless the agent needs more than {calls:.2f} extra calls per 1,000 removed tokens.")
     return sentences

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from context_tui.lab.sweep.rows import (
+    TOTAL_NAMES,
     Dominance,
     ParetoPoint,
     SavingUnit,
@@ -239,43 +240,34 @@ def compute_totals(rows: Sequence[SweepRow], unit: str) -> Totals:
     costs = [row.cost for row in rows if row.cost is not None and row.cost.unit == unit]
     largest, gains = max(rows, key=lambda row: row.saved), sum(max(row.saved, 0) for row in rows)
     return Totals(
-        rows[0].setting,
-        len(rows),
-        sum(row.firings for row in rows),
-        sum(row.sent for row in rows),
-        sum(row.saved for row in rows),
-        max(row.peak for row in rows),
-        sum(row.overflows for row in rows),
-        sum(row.without for row in rows),
-        _sum_drops([row.drops for row in rows]),
-        _sum_costs(costs, unit) if costs else None,
-        len(costs),
-        sum(bool(row.firings) for row in rows),
-        largest.session if gains else "",
-        largest.saved / gains if gains else None,
+        setting=rows[0].setting,
+        sessions=len(rows),
+        **_sum_values(rows, ("firings", "sent", "saved", "overflows", "without")),
+        peak=max(row.peak for row in rows),
+        drops=_sum_drops([row.drops for row in rows]),
+        cost=SettingCost(unit=unit, **_sum_values(costs, _COST_NAMES)) if costs else None,
+        priced_sessions=len(costs),
+        fired_in=sum(bool(row.firings) for row in rows),
+        largest_session=largest.session if gains else "",
+        share_of_largest=largest.saved / gains if gains else None,
     )
 
 
-def _sum_costs(costs: Sequence[SettingCost], unit: str) -> SettingCost:
-    return SettingCost(
-        sum(cost.cost for cost in costs),
-        sum(cost.without for cost in costs),
-        unit,
-        sum(cost.refetch for cost in costs),
-        sum(cost.extra_calls for cost in costs),
-    )
+_COST_NAMES = ("cost", "without", "refetch", "extra_calls")
+
+
+def _sum_values(objects: Sequence[object], names: Iterable[str]) -> dict[str, Any]:
+    return {name: sum(getattr(each, name) for each in objects) for name in names}
 
 
 def _sum_drops(all_drops: Sequence[SettingDrops]) -> SettingDrops:
-    dropped, tokens = sum(drops.dropped for drops in all_drops), sum(drops.tokens_dropped for drops in all_drops)
+    dropped = _sum_values(all_drops, ("dropped", "tokens_dropped"))
     if any(drops.tokens_used_later is None for drops in all_drops):
-        return SettingDrops(dropped, tokens)
+        return SettingDrops(**dropped)
     tiers = Counter[str]()
     for drops in all_drops:
         tiers.update(drops.by_tier or {})
-    used_later = sum(drops.used_later or 0 for drops in all_drops)
-    tokens_used_later = sum(drops.tokens_used_later or 0 for drops in all_drops)
-    return SettingDrops(dropped, tokens, used_later, tokens_used_later, dict(tiers))
+    return SettingDrops(**dropped, **_sum_values(all_drops, ("used_later", "tokens_used_later")), by_tier=dict(tiers))
 
 
 def build_sweep_report(sweep: Sweep) -> dict[str, Any]:
@@ -314,14 +306,11 @@ def build_sweep_report(sweep: Sweep) -> dict[str, Any]:
 
 def _build_totals_report(totals: Totals) -> dict[str, Any]:
     cost = None if totals.cost is None else {**vars(totals.cost), "sessions": totals.priced_sessions}
-    sums = {name: getattr(totals, name) for name in ("sent", "saved", "peak", "overflows", "without")}
     return {
-        "sessions": totals.sessions,
-        "firings": totals.firings,
-        "fired_in": totals.fired_in,
+        **{name: getattr(totals, name) for name in ("sessions", "firings", "fired_in")},
         "largest_session": totals.largest_session or None,
         "share_of_largest": totals.share_of_largest,
-        "totals": {**sums, "cost": cost},
+        "totals": {**{name: getattr(totals, name) for name in TOTAL_NAMES}, "cost": cost},
         "break_even_calls_per_1000": totals.cost.break_even_calls if totals.cost else None,
         "regret": {**vars(totals.drops)},
     }

@@ -58,10 +58,8 @@ def find_knee(points: Mapping[K, ParetoPoint], frontier: Sequence[K]) -> K | Non
         return None
     first, last = points[frontier[0]], points[frontier[-1]]
     regret, saved = last.regret - first.regret, last.saved - first.saved
-    heights = {
-        key: (points[key].saved - first.saved) / saved - (points[key].regret - first.regret) / regret
-        for key in frontier[1:-1]
-    }
+    inner = ((key, points[key]) for key in frontier[1:-1])
+    heights = {key: (at.saved - first.saved) / saved - (at.regret - first.regret) / regret for key, at in inner}
     knee = max(heights, key=heights.__getitem__)
     return knee if heights[knee] > 0 else None
 
@@ -179,11 +177,12 @@ class SweepRow:
 
 
 _ROW_NAMES = ("session", "project", "setting", "policy", "params", "calls", "firings")
+TOTAL_NAMES = ("sent", "saved", "peak", "overflows", "without")
 
 
 def build_row_report(row: SweepRow) -> dict[str, Any]:
     """Build the JSON form of a row (schema ``context-tui.sweep/1``)."""
-    totals = {name: getattr(row, name) for name in ("sent", "saved", "peak", "overflows", "without")}
+    totals = {name: getattr(row, name) for name in TOTAL_NAMES}
     return {
         **{name: getattr(row, name) for name in _ROW_NAMES},
         "totals": {**totals, "cost": None if row.cost is None else {**vars(row.cost)}},
@@ -212,14 +211,8 @@ def flatten_row(row: SweepRow) -> dict[str, Any]:
     totals, regret = report.pop("totals"), report.pop("regret")
     cost, tiers = totals.pop("cost") or {}, regret.pop("by_tier") or {}
     params = report.pop("params")
-    return {
-        **report,
-        **totals,
-        **{f"cost.{name}": cost.get(name) for name in ("cost", "without", "unit")},
-        **{f"regret.{name}": value for name, value in regret.items()},
-        **{f"regret.{name}": value for name, value in tiers.items()},
-        **{
-            f"params.{name}": value if isinstance(value, str | int | float | None) else str(value)
-            for name, value in params.items()
-        },
-    }
+    columns = {**report, **totals, **{f"cost.{name}": cost.get(name) for name in ("cost", "without", "unit")}}
+    columns |= {f"regret.{name}": value for name, value in (*regret.items(), *tiers.items())}
+    for name, value in params.items():
+        columns[f"params.{name}"] = value if isinstance(value, str | int | float | None) else str(value)
+    return columns

@@ -7,11 +7,11 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from context_tui.compaction.changes import UniformChanges
 from context_tui.compaction.plan import Plan, Trigger
-from context_tui.lab.regret.cases import compute_regret
+from context_tui.lab.regret.cases import Regret, compute_regret
 from context_tui.lab.regret.index import build_use_index
 from context_tui.lab.replay.result import Replay, ReplayTotals
 from context_tui.lab.replay.walk import get_baseline
@@ -33,24 +33,8 @@ MIN_TRIES, MIN_HIT_DIVISOR = 12, 4
 """Number of settings after which a policy's trails are used only if at least one in four reused a replay."""
 
 
-class _Question(NamedTuple):
-    """Question to a policy: its plan for a context or, without one, whether it fires or runs in the background."""
-
-    step_number: int
-    is_background: bool
-    state: RuntimeState
-    context: Context | None = None
-
-    def ask(self, policy: Policy, params: Params) -> Hashable:
-        if self.context is not None:
-            return _describe_plan(policy.plan(self.context, params, self.state))
-        if self.is_background:
-            return policy.runs_in_background(self.state, params)
-        return policy.trigger(self.state, params).fires
-
-
-_Log = list[tuple[_Question, Hashable]]
-"""Questions to a policy with their answers."""
+_Log = list[tuple[int, Callable[[Policy, Params], Hashable], Hashable]]
+"""Questions to the steps of a policy, each with the number of the step and its answer."""
 
 
 class DecisionTrails(Generic[T]):
@@ -71,44 +55,46 @@ class DecisionTrails(Generic[T]):
             self.replay_count += 1
             return replay(policy)
         for log, result in self._trails[key]:
-            if all(question.ask(*steps[question.step_number]) == answer for question, answer in log):
+            if all(ask(*steps[number]) == answer for number, ask, answer in log):
                 self._hit_counts[key] = tries + 1, hits + 1
                 return result
         self._hit_counts[key] = tries + 1, hits
         log = []
-        result = replay(cast(Policy, _RecordedPolicy(policy, steps, log)))
+        recorded = _RecordedPolicy(policy, log)
+        if [step_policy for step_policy, _ in steps] != [policy]:
+            wrapped = [(_RecordedPolicy(each, log, number), values) for number, (each, values) in enumerate(steps)]
+            recorded.steps = lambda params: wrapped
+        result = replay(cast(Policy, recorded))
         self.replay_count += 1
         self._trails[key].appendleft((log, result))
         return result
 
 
 class _RecordedPolicy:
-    def __init__(self, policy: Policy, steps: list[tuple[Policy, Params]], log: _Log) -> None:
-        self._policy, self._log, self._step_number = policy, log, 0
-        if [step_policy for step_policy, _ in steps] != [policy]:
-            wrapped_steps = []
-            for number, (step_policy, step_params) in enumerate(steps):
-                wrapped = _RecordedPolicy(step_policy, [(step_policy, step_params)], log)
-                wrapped._step_number = number
-                wrapped_steps.append((wrapped, step_params))
-            self.steps = lambda params: wrapped_steps
+    steps: Callable[[Any], Any]
+
+    def __init__(self, policy: Policy, log: _Log, step_number: int = 0) -> None:
+        self._policy, self._log, self._step_number = policy, log, step_number
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._policy, name)
 
     def trigger(self, state: RuntimeState, params: Any) -> Trigger:
         trigger = self._policy.trigger(state, params)
-        self._log.append((_Question(self._step_number, False, state), trigger.fires))
+        self._log.append((self._step_number, lambda policy, params: policy.trigger(state, params).fires, trigger.fires))
         return trigger
 
     def runs_in_background(self, state: RuntimeState, params: Any) -> bool:
         answer = self._policy.runs_in_background(state, params)
-        self._log.append((_Question(self._step_number, True, state), answer))
+        self._log.append((self._step_number, lambda policy, params: policy.runs_in_background(state, params), answer))
         return answer
 
     def plan(self, context: Context, params: Any, state: RuntimeState) -> Plan:
+        def describe(policy: Policy, params: Params) -> Hashable:
+            return _describe_plan(policy.plan(context, params, state))
+
         plan = self._policy.plan(context, params, state)
-        self._log.append((_Question(self._step_number, False, state, context), _describe_plan(plan)))
+        self._log.append((self._step_number, describe, _describe_plan(plan)))
         return plan
 
 
@@ -117,7 +103,7 @@ def _describe_plan(plan: Plan) -> Hashable:
     changes: Hashable
     if isinstance(plan.changes, UniformChanges):
         change = plan.changes.change
-        changes, is_rendered = (tuple(plan.changes.rows), change.action, change.body), change.render is not None
+        changes, is_rendered = (tuple(plan.changes.rows), change.action, change.body), bool(change.render)
     else:
         changes = tuple((row, change.action, change.body) for row, change in plan.changes.items())
         is_rendered = any(change.render for change in plan.changes.values())
@@ -162,8 +148,14 @@ class SessionSweep:
     ) -> SweepRow:
         """Replay a setting along the session and return its row; *policy* may be a wrapper that records decisions."""
         replay = self.options.replay(self.recording, policy or setting.policy, self._get_params(setting), checkpoint)
-        drops = self._measure_drops(replay)
-        cost = self._compute_cost(replay, drops)
+        if self.options.quick:
+            facts, removed = self.lab.session.facts, replay.removed_by_policy
+            drops, cost = SettingDrops(len(removed), sum(bytes4(facts, row) for row in removed)), None
+        else:
+            regret = compute_regret(replay, self.lab.uses)
+            tiers = {str(tier): count for tier, count in regret.by_tier.items()}
+            counts = regret.dropped, regret.tokens_dropped, regret.used_later, regret.tokens_used_later
+            drops, cost = SettingDrops(*counts, tiers), self._compute_cost(replay, regret)
         return self.build_row(setting, len(replay.firings), replay.totals, drops, cost)
 
     def replay_or_reuse(self, setting: SweepSetting, checkpoint: Checkpoint = lambda: None) -> SweepRow:
@@ -192,22 +184,11 @@ class SessionSweep:
         calls, without = len(self.recording.calls), totals.sent + totals.saved
         return SweepRow(*names, params, calls, firings, *totals, without, drops, cost)
 
-    def _measure_drops(self, replay: Replay) -> SettingDrops:
-        if not self.options.quick:
-            regret = compute_regret(replay, self.lab.uses)
-            tiers = {str(tier): count for tier, count in regret.by_tier.items()}
-            counts = regret.dropped, regret.tokens_dropped, regret.used_later, regret.tokens_used_later
-            return SettingDrops(*counts, tiers)
-        facts = self.lab.session.facts
-        return SettingDrops(len(replay.removed_by_policy), sum(bytes4(facts, row) for row in replay.removed_by_policy))
-
-    def _compute_cost(self, replay: Replay, drops: SettingDrops) -> SettingCost | None:
-        if self.options.quick:
-            return None
+    def _compute_cost(self, replay: Replay, regret: Regret) -> SettingCost:
         price = self.lab.price(replay, self.options)
         rates = next(iter(price.rate_table.by_model.values()), price.rate_table.default_rates)
         call_cost = price.cost / max(len(price.costs), 1)
-        refetch = (drops.used_later or 0) * call_cost + (drops.tokens_used_later or 0) * rates.input
+        refetch = regret.used_later * call_cost + regret.tokens_used_later * rates.input
         return SettingCost(price.cost, price.baseline_cost, price.rate_table.unit, refetch, price.extra_call_cost)
 
 

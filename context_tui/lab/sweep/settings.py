@@ -54,10 +54,8 @@ def parse_grid_values(policy: Policy, texts: Sequence[str]) -> dict[str, list[An
     lists = {name: text for name, text in top_level.items() if name in list_names}
     parameters = {parameter.name: parameter for parameter in list_parameters(policy, build_params(policy, lists))}
     several = {name for name, each in parameters.items() if each.kind in ("number", "switch")}
-    return {
-        name: parse_values(parameters[name], text) if name in several else [text]
-        for name, text in texts_by_name.items()
-    }
+    pairs = texts_by_name.items()
+    return {name: parse_values(parameters[name], text) if name in several else [text] for name, text in pairs}
 
 
 def build_grid(policy: Policy, texts: Sequence[str] = ()) -> list[SweepSetting]:
@@ -73,13 +71,10 @@ def build_grid(policy: Policy, texts: Sequence[str] = ()) -> list[SweepSetting]:
     count = prod(map(len, values.values()))
     if count > MAX_SETTINGS:
         factors = " × ".join(f"{len(parameter_values):,}" for parameter_values in values.values())
-        raise PlanError(
-            f"{policy.name}: {factors} = {count:,} settings; at most {MAX_SETTINGS:,} are allowed: give fewer values"
-        )
-    return [
-        build_setting(policy, build_params(policy, dict(zip(values, combination, strict=True))))
-        for combination in product(*values.values())
-    ]
+        allowed = f"at most {MAX_SETTINGS:,} are allowed: give fewer values"
+        raise PlanError(f"{policy.name}: {factors} = {count:,} settings; {allowed}")
+    combinations = (dict(zip(values, each, strict=True)) for each in product(*values.values()))
+    return [build_setting(policy, build_params(policy, each)) for each in combinations]
 
 
 def merge_grids(grids: Iterable[Sequence[SweepSetting]]) -> list[SweepSetting]:

@@ -279,8 +279,7 @@ def _split_sentences(text: str, is_rule_file: bool) -> Iterator[_Sentence]:
         if not is_skipped and start < 0:
             start = at + (item.end() if item else len(line) - len(line.lstrip()))
             is_item = item is not None
-        at += len(line)
-        previous = line
+        at, previous = at + len(line), line
 
 
 def _could_hold(line: str, next_line: str) -> bool:

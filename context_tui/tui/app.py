@@ -377,11 +377,10 @@ class ContextTuiApp(App[None]):
 
     def _handle_other_picked(self, answer: object) -> None:
         from context_tui.library.discovery import build_session_key
-        from context_tui.tui.picker.screen import PickerExit
 
         inspector = self._list_inspectors()[-1]
         current_key = build_session_key(inspector.controller.recorded_session.info)
-        if answer is PickerExit.QUIT:
+        if answer == "quit":
             inspector.action_dialog("leave")
         elif isinstance(answer, SessionInfo) and build_session_key(answer) != current_key:
             self._replace_session(answer)

@@ -20,7 +20,7 @@ from context_tui.library.discovery import OTHER_PROJECTS, SAMPLES, THIS_PROJECT,
 from context_tui.session.session import SessionInfo
 from context_tui.text.numbers import format_age, format_bytes
 from context_tui.tui.picker.listing import SessionItem, SessionListing
-from context_tui.tui.picker.screen import EARLY_S, PickerExit, PickerScreen
+from context_tui.tui.picker.screen import EARLY_S, PickerScreen
 from context_tui.tui.picker.session_list import PickerList, fit_picker_columns
 from context_tui.tui.terminal.cells import shorten_middle
 from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until
@@ -121,7 +121,7 @@ async def test_escape_clears_the_filter_before_it_leaves() -> None:
         await pilot.pause(EARLY_S)  # in which an escape may be meant for another program
         await pilot.press("escape")
         await until(pilot, lambda: app.answers)
-    assert app.answers == [PickerExit.BACK]
+    assert app.answers == ["back"]
 
 
 async def test_q_leaves() -> None:
@@ -129,7 +129,7 @@ async def test_q_leaves() -> None:
     async with app.run_test() as pilot:
         await pilot.press("q")
         await until(pilot, lambda: app.answers)
-    assert app.answers == [PickerExit.QUIT]
+    assert app.answers == ["quit"]
 
 
 async def test_a_double_click_opens() -> None:

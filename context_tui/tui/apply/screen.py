@@ -222,7 +222,7 @@ class ApplyScreen(
             **dict.fromkeys(("model", "url"), extract),
             "cancel": "" if phase is Phase.WRITING else unsent,
             "finish": "" if phase is Phase.EDITING else "Nothing is being edited",
-            "close": busy if is_open else "",
+            "dismiss": busy if is_open else "",
         }
         if action == "restore":
             return no_draft or ("" if self._lacks_instructions else "No typed instruction is missing in this draft")
@@ -439,9 +439,6 @@ class ApplyScreen(
             self.phase = Phase.READY
             self._refresh_all()
         self._set_status(f"{self._stop_notice}; the session is unchanged{texts.format_partial_draft_notice(draft)}")
-
-    def action_close(self) -> None:
-        self.dismiss(None)
 
     # Decision
 

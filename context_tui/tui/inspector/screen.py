@@ -389,10 +389,6 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
     # Applying, undoing, exporting
 
     @work
-    async def action_apply(self) -> None:
-        await dialogs.apply_plan(self)
-
-    @work
     async def action_export(self) -> None:
         if self.run_command(self.controller.get_exportable_session):
             await dialogs.export_session(self)

@@ -82,9 +82,6 @@ class SearchBar(Horizontal):
         self.screen.query_one(Timeline).focus()
         self._step(1)
 
-    def action_step(self, step: int) -> None:
-        self._step(step)
-
     def action_close(self) -> None:
         self.query_one(Input).value = ""
         self.display = False

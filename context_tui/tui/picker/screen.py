@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import Enum
 from functools import partial
 
 from textual import on
@@ -47,21 +46,14 @@ NO_MATCH_TEXT = "No session matches. Press esc to clear the filter."
 FILTER_PLACEHOLDER = "filters by name, title, project or agent"
 
 
-class PickerExit(Enum):
-    """A way in which the user left the picker without choosing a session."""
-
-    BACK = "back"
-    QUIT = "quit"
-
-
 class FilterInput(Input):
     """The input for the filter, in which some keys move the cursor in the list of sessions instead."""
 
     BINDINGS = read_bindings("picker-filter")
 
 
-class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
-    """A screen that lists sessions; returns the chosen session with its format, or a ``PickerExit``.
+class PickerScreen(WorkErrorHandler, Screen[SessionInfo | str]):
+    """A screen that lists sessions; returns the chosen session with its format, or else ``back`` or ``quit``.
 
     *find* is called after the first paint, and yields lists of all sessions known by then. ``esc`` returns to the
     *current* session, which is initially under the cursor.
@@ -294,17 +286,14 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         filter_input = self.query_one(Input)
         if not filter_input.value and not filter_input.has_focus:
             if self._current is not None or time.monotonic() - self._opened_at > EARLY_S:
-                self.dismiss(PickerExit.BACK)
+                self.dismiss("back")
         else:
             filter_input.value = ""
             self.set_focus(self.rows)
 
-    def action_return(self) -> None:
-        self.dismiss(PickerExit.BACK)
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable the action that goes back if the picker was not opened from a session."""
-        return action != "return" or self._current is not None
+        return parameters != ("back",) or self._current is not None
 
     def action_tune(self) -> None:
         if selected := self.listing.selected:
@@ -313,9 +302,6 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
             items = [line for line in self.listing.lines if isinstance(line, SessionItem) and line.parent is None]
             agent = (selected.parent or selected).agent
             self.app.push_screen(TuneScreen(agent, [item.entry for item in items if item.agent == agent]))
-
-    def action_quit(self) -> None:
-        self.dismiss(PickerExit.QUIT)
 
     def on_picker_list_chosen(self, message: PickerList.Chosen) -> None:
         """Close with the chosen session once its format is detected, or list the sessions that its file holds."""

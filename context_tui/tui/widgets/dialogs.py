@@ -95,10 +95,7 @@ class ChoicePrompt(ModalScreen[str | None]):
 
     def on_mount(self) -> None:
         for answer in self._answers:
-            self._bindings.bind(answer.key, f"answer('{answer.name}')", answer.label, show=False)
-
-    def action_answer(self, name: str) -> None:
-        self.dismiss(name)
+            self._bindings.bind(answer.key, f"dismiss('{answer.name}')", answer.label, show=False)
 
     @on(Button.Pressed)
     def handle_button(self, event: Button.Pressed) -> None:

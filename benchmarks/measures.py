@@ -313,8 +313,6 @@ def along() -> list[Row]:
     """Dragging a threshold on the replay screen over 1,000 requests: the replay, and all panes drawn in 160 x 50."""
     import context_tui as ct
     from context_tui.lab.replay.recording import Recording
-    from context_tui.lab.study import StudySettings
-    from context_tui.policies.registry import POLICIES
     from context_tui.session.facts import Usage
     from context_tui.session.values import Role
     from context_tui.tui.comparison import Comparison, run_replay
@@ -339,8 +337,7 @@ def along() -> list[Row]:
             comparison.set_param(name, key, value / 100)
             task = comparison.choose_replay_task()
             assert task is not None
-            state = task.lane.view.runtime_state
-            replay = run_replay(comparison.recording, POLICIES[name], task.params, StudySettings(), state)
+            replay = run_replay(comparison.recording, task)
             comparison.update(task, replay)
             draw_charts(comparison, 0, 158, 30)
             formatting.format_call_line(comparison, 158)

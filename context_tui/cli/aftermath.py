@@ -69,9 +69,8 @@ def _check_limit(instructions: Sequence[tuple[str, CompactionInstructions]], lim
     counts = [(name, each, each.count(Outcome.ABSENT, InstructionSource.USER)) for name, each in instructions]
     for name, compaction, count in counts:
         if count > limit:
-            print_notice(
-                f"{name}:{compaction.message}: {format_count(count, 'typed instruction')} absent; limit {limit:,}"
-            )
+            absent = format_count(count, "typed instruction")
+            print_notice(f"{name}:{compaction.message}: {absent} absent; limit {limit:,}")
     if any(count > limit for _, _, count in counts):
         return ExitCode.FAILED
     if not any(trace.placed.source is InstructionSource.USER for _, each in instructions for trace in each.traces):
@@ -129,9 +128,8 @@ def _print_report(rows: Sequence[SessionAftermath], count: int) -> None:
                 if course is not None:
                     lines.append((f"  {title}", "", *_format_course(course)))
         if len(groups) > 1 or name == "agent":
-            print_table(
-                f"by {name}: means after the compactions, {WINDOW_CALLS} calls before, and at matches", heads, lines
-            )
+            title = f"by {name}: means after the compactions, {WINDOW_CALLS} calls before, and at matches"
+            print_table(title, heads, lines)
             for group in groups:
                 if (estimate := _estimate_group(rows, get_name, group.name)) is not None:
                     print_line(f"  {group.name}: {estimate.sentence}")
@@ -203,6 +201,5 @@ def _print_instructions(instructions: Sequence[tuple[str, CompactionInstructions
     print_table(title, ("session:message", "from", "instructions", *(each.value for each in Outcome)), counts)
     if cases:
         heads = ("session:message", "", "message", "instruction")
-        print_table(
-            "instructions to judge by reading", heads, cases, MAX_INSTRUCTIONS_SHOWN, ", each with its evidence"
-        )
+        hint = ", each with its evidence"
+        print_table("instructions to judge by reading", heads, cases, MAX_INSTRUCTIONS_SHOWN, hint)

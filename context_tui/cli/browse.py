@@ -79,9 +79,8 @@ def _find_newest_session() -> SessionInfo:
 
     entry = find_newest_session()
     if entry is None:
-        raise UnreadableSession(
-            "no agent has a session of this folder to follow; name one, as in `context-tui SESSION --follow`"
-        )
+        remedy = "name one, as in `context-tui SESSION --follow`"
+        raise UnreadableSession(f"no agent has a session of this folder to follow; {remedy}")
     return entry.info
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from operator import attrgetter
 
 from context_tui.batch.workers import analyze_sessions
 from context_tui.cli.options import CommandParser
@@ -79,12 +80,7 @@ def _build_group_reports(groups: Sequence[break_report.BreakGroup]) -> list[dict
     return [group._asdict() for group in groups]
 
 
-def _get_agent(case: break_report.BreakCase) -> str:
-    return case.session.agent
-
-
-def _get_project(case: break_report.BreakCase) -> str:
-    return case.session.project
+_get_agent, _get_project = attrgetter("session.agent"), attrgetter("session.project")
 
 
 def _print_report(sessions: Sequence[break_report.SessionBreaks], case_count: int) -> None:
@@ -170,6 +166,5 @@ def _print_comparison(pairs: Sequence[tuple[CacheHistory, CacheHistory]]) -> Non
     for each in comparisons:
         by_cause[each.recorded] += each.breaks
     most = max(by_cause, key=lambda cause: by_cause[cause])
-    print_line(
-        f"  {right} of {total} agree ({right / total:.0%}); always '{most}' would be {by_cause[most] / total:.0%}"
-    )
+    share = by_cause[most] / total
+    print_line(f"  {right} of {total} agree ({right / total:.0%}); always '{most}' would be {share:.0%}")

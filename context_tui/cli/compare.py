@@ -242,14 +242,10 @@ def _build_kind_rows(comparison: Comparison) -> list[tuple[object, ...]]:
     facts = list(zip(comparison.facts, comparison.facts_in_request, strict=True))
     for kind in FactKind:
         in_request = [is_in_request for fact, is_in_request in facts if fact.kind is kind]
-        survivors = (_format_preserved(comparison, each, kind) for each in firsts)
+        survivors = (count_preserved(comparison, each, kind) if each and each.summary else "failed" for each in firsts)
         rows.append((kind.value, len(in_request), sum(in_request), *survivors))
     total = [each.preserved_count if each and each.summary else "failed" for each in firsts]
     return [*rows, ("all", len(comparison.facts), sum(comparison.facts_in_request), *total)]
-
-
-def _format_preserved(comparison: Comparison, compaction: ComparisonRound | None, kind: FactKind) -> object:
-    return count_preserved(comparison, compaction, kind) if compaction and compaction.summary else "failed"
 
 
 def _build_summary_row(run: ContenderRun) -> tuple[object, ...]:
@@ -271,11 +267,8 @@ def _build_decay_row(comparison: Comparison, place: int, kind: FactKind | None =
             cells.append("skipped" if compaction and compaction.skipped else "failed" if compaction else "")
             continue
         facts = zip(comparison.facts, compaction.survivals, comparison.facts_in_tail[place], strict=True)
-        survivors = [
-            is_in_tail
-            for fact, survival, is_in_tail in facts
-            if survival.preserved and (kind is None or fact.kind is kind)
-        ]
+        of_kind = (each for each in facts if kind is None or each[0].kind is kind)
+        survivors = [is_in_tail for _, survival, is_in_tail in of_kind if survival.preserved]
         cells.append(f"{len(survivors):,} ({sum(survivors):,})")
     return (place + 1, comparison.points[place], *cells)
 

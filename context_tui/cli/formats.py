@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from context_tui.cli.options import CommandParser
 from context_tui.cli.output import build_plugin_report, print_table, write_json
 from context_tui.errors import ExitCode
-from context_tui.formats.base import ALL_FROM_SOURCE
+from context_tui.formats.base import ALL_FROM_SOURCE, Format
 from context_tui.formats.registry import FORMATS
-
-UNSEEN_NOTE = "; from source, not yet verified on a real file"
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -26,13 +24,12 @@ def run(arguments: Sequence[str]) -> int:
         broken = [build_plugin_report(each) for each in FORMATS.broken]
         write_json({"schema": "context-tui.formats/1", "formats": rows, "broken": broken})
     else:
-        lines = [
-            (f.name, "yes" if f.writable else "no", f.checked_with, f"{f.about}{_format_unseen(f.from_source)}")
-            for f in formats
-        ]
+        lines = [(f.name, "yes" if f.writable else "no", f.checked_with, f.about + _format_unseen(f)) for f in formats]
         print_table("formats", ("format", "can be written", "checked with version", "description"), lines)
     return ExitCode.DONE
 
 
-def _format_unseen(part: str) -> str:
-    return f"{UNSEEN_NOTE}{'' if part == ALL_FROM_SOURCE else f': {part}'}" if part else ""
+def _format_unseen(definition: Format) -> str:
+    part = definition.from_source
+    note = "; from source, not yet verified on a real file" if part else ""
+    return note if part in ("", ALL_FROM_SOURCE) else f"{note}: {part}"

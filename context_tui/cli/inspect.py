@@ -513,16 +513,13 @@ def _build_size_rows(report: dict[str, Any], label: str) -> list[tuple[object, .
     window, about, fit = report["window"], report["session"], report["fit"]
     is_own = report["ruler"]["kind"] == TokenMeasure.OWN
     content = "bytes / 4 of the content in the file" if is_own else "content in the file"
+    next_source = _format_next_request_source(window, "bytes / 4" if is_own else label)
     rows: list[tuple[object, ...]] = [
         (window["recorded_tokens"], "recorded", "fresh + cached input of the last request"),
         (window["estimated_tokens"], label, content),
         (window["not_in_file_tokens"], "not in the file", f"recorded − {label} at the first request"),
         (window["believed_tokens"], "as the agent counts it", _format_believed_source(window)),
-        (
-            window["next_request_tokens"],
-            "next request",
-            _format_next_request_source(window, "bytes / 4" if is_own else label),
-        ),
+        (window["next_request_tokens"], "next request", next_source),
         (about["context_window"], "window", _format_window_source(about)),
     ]
     if fit and fit["cause"]:

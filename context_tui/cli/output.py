@@ -114,10 +114,8 @@ def offer_leftover_removal(folder: Path) -> None:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         for each in leftovers:
-            name = shlex.quote(str(each))
-            print_notice(
-                f"{each}: left by a run that was killed, with a copy of a session in it; remove it with: rm -r {name}"
-            )
+            remedy = f"remove it with: rm -r {shlex.quote(str(each))}"
+            print_notice(f"{each}: left by a run that was killed, with a copy of a session in it; {remedy}")
         return
     count = format_count(len(leftovers), "folder")
     print_notice(f"{folder}: {count} left by runs that were killed, each with a copy of a session in it:")

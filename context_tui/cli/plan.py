@@ -72,6 +72,7 @@ def plan_from_options(session: Session, options: argparse.Namespace) -> Plan:
 
 def build_report(plan: Plan, request: NextRequest) -> dict[str, Any]:
     """Build the JSON report on a plan and the next request after it (schema ``context-tui.plan/1``)."""
+    order = plan.context.order
     return {
         "schema": "context-tui.plan/1",
         "policy": plan.policy,
@@ -88,7 +89,7 @@ def build_report(plan: Plan, request: NextRequest) -> dict[str, Any]:
         "inserts": [
             {
                 "role": each.role,
-                "before": _find_message_number(plan, each.position),
+                "before": order[each.position] if each.position < len(order) else plan.context.at,
                 "summary": each.holds_summary,
                 "text": each.format_text(),
             }
@@ -144,11 +145,6 @@ def format_request(request: NextRequest) -> str:
 def _format_percent(share: float) -> str:
     """Format a share as a percentage; a share just below 1 is not rounded up to 100 %."""
     return ">99%" if 0.995 <= share < 1 else f"{share:.0%}"
-
-
-def _find_message_number(plan: Plan, position: int) -> int:
-    """Return the number of the message at a position in the context; past its end, that of the next message."""
-    return plan.context.order[position] if position < len(plan.context) else plan.context.at
 
 
 def print_report(session: Session, plan: Plan, request: NextRequest) -> None:

@@ -37,10 +37,8 @@ def run(arguments: Sequence[str]) -> int:
     if options.json:
         reports = [{**_build_policy_report(p), "params": build_parameter_reports(p)} for p in policies]
         if native is not None:
-            reports[0]["native"] = {
-                "settings": [asdict(each) for each in native.settings],
-                "fixed": list(native.constant_params),
-            }
+            native_settings = [asdict(each) for each in native.settings]
+            reports[0]["native"] = {"settings": native_settings, "fixed": list(native.constant_params)}
         broken = [] if options.name else [build_plugin_report(each) for each in POLICIES.broken]
         saved_reports = [{"name": name, **each._asdict()} for name, each in saved_settings.items()]
         write_json({"schema": "context-tui.policies/1", "policies": reports, "broken": broken, "saved": saved_reports})

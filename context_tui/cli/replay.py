@@ -171,9 +171,8 @@ def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
     compactions = f"{format_count(count, 'recorded compaction')} {handling}" if count else "no recorded compactions"
     print_line(f"window {window.tokens:,} ({window.source})   {compactions}")
     print_line(_format_measure(recording))
-    print_line(
-        "a trigger compares the policy's own count of tokens with its limit; this count may differ from the sizes"
-    )
+    about = "a trigger compares the policy's own count of tokens with its limit"
+    print_line(f"{about}; this count may differ from the sizes")
     for line in _format_price_lines(lab, studies):
         print_line(line)
     for backtest in backtests:

@@ -53,17 +53,13 @@ def run(arguments: Sequence[str]) -> int:
         matches = _filter_entries(entries, options, reader)
         matches.sort(key=lambda entry: -entry.info.time)
         page = matches[: options.limit or None]
-        overviews = {
-            entry.key: SessionOverview(entry.agent, cwd=entry.info.cwd)
-            if options.brief
-            else reader.read_overview(entry)
-            for entry in page
-        }
-        rows = [
-            row
-            for nested in _nest_entries(page, overviews)
-            for row in _build_rows(nested, overviews, reader, brief=options.brief)
-        ]
+        if options.brief:
+            overviews = {entry.key: SessionOverview(entry.agent, cwd=entry.info.cwd) for entry in page}
+        else:
+            overviews = {entry.key: reader.read_overview(entry) for entry in page}
+        rows = list[SessionRow]()
+        for nested in _nest_entries(page, overviews):
+            rows += _build_rows(nested, overviews, reader, brief=options.brief)
     finally:
         cache.close()
     if options.json:
@@ -102,18 +98,13 @@ def _filter_entries(entries: Sequence[SessionEntry], options: Any, reader: Overv
         matches = [entry for entry in matches if entry.group == discovery.THIS_PROJECT or _is_here(entry)]
     if options.project:
         text = options.project.casefold()
-        matches = [
-            entry for entry in matches if text in entry.place.casefold() or text in _find_folder_name(entry).casefold()
-        ]
+        # Some agents name the folder of a session's file after the path of the project.
+        places = {entry.key: (entry.place, os.path.basename(os.path.dirname(entry.info.path))) for entry in matches}
+        matches = [entry for entry in matches if any(text in each.casefold() for each in places[entry.key])]
     if options.text:
         words = options.text.casefold().split()
         matches = [entry for entry in matches if _has_words(entry, words, reader, brief=options.brief)]
     return matches
-
-
-def _find_folder_name(entry: SessionEntry) -> str:
-    """Return the name of the folder that holds a session's file; some agents name it after the path of the project."""
-    return os.path.basename(os.path.dirname(entry.info.path))
 
 
 def _is_here(entry: SessionEntry) -> bool:
@@ -147,9 +138,8 @@ def _nest_entries(
                 seen_keys.add(entry.key)
                 yield entry, parents[entry.key]
                 pending += reversed(children.get(entry.key, ()))
-    yield from (
-        (entry, None) for entry in entries if entry.key not in seen_keys
-    )  # files may name each other as parents
+    # Files may name each other as parents.
+    yield from ((entry, None) for entry in entries if entry.key not in seen_keys)
 
 
 def _build_rows(
@@ -204,9 +194,7 @@ def _print_rows(rows: Sequence[SessionRow]) -> None:
                 make_visible(row.project),
                 overview.model,
                 "" if overview.tokens is None else format_tokens(overview.tokens),
-                ""
-                if overview.tokens is None or not overview.window
-                else format_percent(overview.tokens / overview.window),
+                "" if overview.share is None else format_percent(overview.share),
                 "" if overview.compactions is None else str(overview.compactions),
                 branch_sign + (title if len(title) <= MAX_TITLE_WIDTH else f"{title[: MAX_TITLE_WIDTH - 1]}…"),
                 make_visible(row.entry.spec),

@@ -172,9 +172,8 @@ def _read_gate(path: Path) -> Gate:
         raise PlanError(f"{path}: the file defines no gate; see docs/sweep.md")
     try:
         gate = parse_gate(tables)
-        return replace(
-            gate, old_setting=_parse_setting(gate.old_setting).name, new_setting=_parse_setting(gate.new_setting).name
-        )
+        old, new = _parse_setting(gate.old_setting).name, _parse_setting(gate.new_setting).name
+        return replace(gate, old_setting=old, new_setting=new)
     except PlanError as error:
         raise PlanError(f"{path}: {error}") from None
 
@@ -219,10 +218,8 @@ def run_sweep(
         if missing_numbers:
             tasks.append(SweepTask(source, missing_numbers))
     if journal is not None and rows:
-        print_notice(
-            f"{format_count(len(rows), 'row')} of {journal.path} still valid; "
-            f"{format_count(len(tasks), 'session')} to do"
-        )
+        valid = f"{format_count(len(rows), 'row')} of {journal.path} still valid"
+        print_notice(f"{valid}; {format_count(len(tasks), 'session')} to do")
     work = workers.SweepWork.from_settings(settings, sweep_options, policy_files)
     progress = SweepProgress(len(tasks), len(settings))
     try:
@@ -265,9 +262,8 @@ def _connect_cluster(address: str) -> Client:
     try:
         return Client(address, timeout=10)
     except (OSError, ValueError) as error:
-        raise SchedulerUnreachable(
-            f"{address}: no Dask scheduler responds ({type(error).__name__}); check the address"
-        ) from None
+        reason = f"no Dask scheduler responds ({type(error).__name__})"
+        raise SchedulerUnreachable(f"{address}: {reason}; check the address") from None
 
 
 class SchedulerUnreachable(Error):
@@ -384,10 +380,9 @@ def print_report(sweep: Sweep) -> None:
         print_line(f"  {len(names) - MAX_ROWS_SHOWN:,} more; --json lists all")
     if sweep.has_prices:
         unpriced_count = len(sweep.rows_by_session) - priced_count
-        unpriced = (
-            f"; {unpriced_count:,} without a price in {sweep.cost_unit} are not counted" if unpriced_count else ""
-        )
-        print_line(f"costs are at cache prices, of {format_count(priced_count, 'session')}{unpriced}")
+        unpriced = f"; {unpriced_count:,} without a price in {sweep.cost_unit} are not counted"
+        sessions = format_count(priced_count, "session") + (unpriced if unpriced_count else "")
+        print_line(f"costs are at cache prices, of {sessions}")
     for line in _format_standing(sweep):
         print_line(line)
     if sum(each.best is not None for each in sweep.dominance_by_project.values()) > 1:

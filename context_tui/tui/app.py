@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from context_tui.tui.inspector.screen import InspectorScreen
     from context_tui.tui.sweep.sessions import SessionsScreen
 
-JOIN_TIMEOUT_S = 0.05
 
 DEFAULT_CONFIG = Config()
 
@@ -524,7 +523,7 @@ def run(app: ContextTuiApp, *, mouse: bool = True) -> int:
         app.run(mouse=mouse)
     if app.last_state != last_state:
         write_state(app.last_state, path)
-    join_threads(JOIN_TIMEOUT_S)
+    join_threads(0.05)
     gc.freeze()  # no collection as the process ends
     if app._exception is not None:
         raise app._exception

@@ -88,21 +88,6 @@ def add_study(result: LaneResult, index: RecordingIndex, settings: StudySettings
     return replace(result, study=Study(replay, priced, regret, bound))
 
 
-def run_replay(
-    recording: Recording,
-    policy: Policy,
-    params: Params,
-    settings: StudySettings,
-    state: RuntimeState,
-    checkpoint: Checkpoint = lambda: None,
-) -> LaneResult:
-    """Replay a policy and compute its totals and thresholds; raises PlanError if it cannot be replayed."""
-    replay = settings.replay(recording, policy, params, checkpoint)
-    thresholds = _sort_thresholds(_get_token_threshold(firing.plan.trigger) for firing in replay.firings)
-    thresholds = thresholds or compute_thresholds(policy, params, state)
-    return LaneResult(replay, replay.totals, sum(replay.baseline), thresholds)
-
-
 def compute_thresholds(policy: Policy, params: Params, state: RuntimeState) -> tuple[int, ...]:
     """Return the context sizes in tokens, ascending and without repeats, at which a policy or any step would fire."""
     return _sort_thresholds(compute_step_thresholds(policy, params, state))
@@ -189,6 +174,15 @@ class ReplayTask(NamedTuple):
     key: ReplayKey
     params: Params
     result: LaneResult | None = None
+
+
+def run_replay(recording: Recording, task: ReplayTask, checkpoint: Checkpoint = lambda: None) -> LaneResult:
+    """Replay a policy and compute its totals and thresholds; raises PlanError if it cannot be replayed."""
+    policy, params = POLICIES[task.key.policy], task.params
+    replay = task.key.settings.replay(recording, policy, params, checkpoint)
+    thresholds = _sort_thresholds(_get_token_threshold(firing.plan.trigger) for firing in replay.firings)
+    thresholds = thresholds or compute_thresholds(policy, params, task.lane.view.runtime_state)
+    return LaneResult(replay, replay.totals, sum(replay.baseline), thresholds)
 
 
 class Comparison:
@@ -443,11 +437,9 @@ def _serialize_values(view: View) -> tuple[str, str]:
     return view.policy, json.dumps(view.get_settings(view.policy), sort_keys=True)
 
 
-SHORT_LIMITS = "It shows what would have been dropped, not what the agent would have done."
-
-
 def format_limits(width: int) -> str:
     """Format the explanation of what a replay cannot show, shortened to fit in *width* cells."""
     text = " ".join(REPLAY_LIMITS_TEXT)
-    forms = (text, f"{text.partition('. ')[0]}.", SHORT_LIMITS)
+    short_text = "It shows what would have been dropped, not what the agent would have done."
+    forms = (text, f"{text.partition('. ')[0]}.", short_text)
     return shorten_at_word(choose_form(forms, width), width)

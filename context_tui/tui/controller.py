@@ -5,7 +5,7 @@ A command replaces the view, or raises :class:`CommandRefused` with a message fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,7 @@ from context_tui.tui.timeline.context_events import (
 from context_tui.tui.timeline.filters import ALL_FOLDED, NO_FILTER, NO_FOLDS, TurnFolds, find_line, is_listed, list_rows
 from context_tui.tui.timeline.marks import RowMarker
 from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, Location, TimelineRows
-from context_tui.tui.view import View, describe_applied_plan, find_initial_policy, restore_settings
+from context_tui.tui.view import PolicySettings, View, describe_applied_plan, find_initial_policy, restore_settings
 
 if TYPE_CHECKING:
     from context_tui.lab.fullness import Fullness
@@ -396,7 +396,7 @@ class Controller:
         return self.comparison
 
     def adopt_settings(
-        self, policy: str, params: Mapping[str, Mapping[str, Any]], at: int | None, location: Location | None = None
+        self, policy: str, params: PolicySettings, at: int | None, location: Location | None = None
     ) -> str:
         """Adopt settings of another screen, plan before *at*, go to *location*; return a message if they differ."""
         view = self.view

@@ -88,12 +88,14 @@ class View:
     @property
     def plan(self) -> Plan | None:
         """The chosen policy's plan, or None if a plan was just applied or ``plan_error`` is not empty."""
-        return None if self.applied else self.get_plan(self.policy)
+        plan = None if self.applied else self.try_plan(self.policy)
+        return None if isinstance(plan, PlanError) else plan
 
     @property
     def plan_error(self) -> str:
         """Reason why the chosen policy cannot plan here; empty if it can, or if a plan was just applied."""
-        return "" if self.applied else self.get_plan_error(self.policy)
+        plan = None if self.applied else self.try_plan(self.policy)
+        return str(plan) if isinstance(plan, PlanError) else ""
 
     @property
     def listed_policies(self) -> list[str]:
@@ -101,17 +103,8 @@ class View:
         names = [*find_own_policies(self.session).values()] or [*LISTED_POLICIES]
         return [*dict.fromkeys((*names, *self.named_policies, self.policy))]
 
-    def get_plan(self, policy: str) -> Plan | None:
-        """Return the plan that *policy* makes with its present settings, or None if it cannot plan here."""
-        result = self._plan(policy)
-        return None if isinstance(result, PlanError) else result
-
-    def get_plan_error(self, policy: str) -> str:
-        """Return the reason why *policy* cannot plan here, or an empty string if it can."""
-        result = self._plan(policy)
-        return str(result) if isinstance(result, PlanError) else ""
-
-    def _plan(self, policy: str) -> Plan | PlanError:
+    def try_plan(self, policy: str) -> Plan | PlanError:
+        """Return the plan that *policy* makes with its present settings, or the error if it cannot plan here."""
         settings = json.dumps(self.get_settings(policy), sort_keys=True)
         return _compute_plan(self.session, self.point, policy, settings)
 
@@ -237,9 +230,8 @@ class View:
 @lru_cache(maxsize=4)
 def _compute_runtime_state(session: Session, point: int) -> RuntimeState:
     """Build the runtime state of a forced plan at a point; if a step of a chain fires, only firing steps run."""
-    return build_runtime_state(
-        session.context_at(point), session.window_at(point), len(session), forced=True, firing_only=True
-    )
+    context, window = session.context_at(point), session.window_at(point)
+    return build_runtime_state(context, window, len(session), forced=True, firing_only=True)
 
 
 @lru_cache(maxsize=24)

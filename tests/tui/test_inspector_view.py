@@ -14,7 +14,7 @@ import pytest
 from context_tui.cli import main
 from context_tui.compaction.apply import apply, apply_with_measure, iterate_result_entries
 from context_tui.compaction.next_request import compute_next_request
-from context_tui.compaction.plan import Trigger
+from context_tui.compaction.plan import Plan, Trigger
 from context_tui.formats.opening import open_session
 from context_tui.policies.registry import LISTED_POLICIES, POLICIES
 from context_tui.policies.trigger_points import find_firing_runs
@@ -190,10 +190,10 @@ def test_the_command_line_gives_what_is_on_screen(
 
 def test_a_chain_on_screen_is_what_runs_here_and_its_command_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     view = View(open_session(SAMPLES / "coding-session.jsonl"), policy="chain")
-    plan, micro = view.plan, view.get_plan("defect-microcompact")
-    assert plan and micro and [step.policy for step in plan.steps] == ["defect-microcompact"]
+    plan, micro = view.plan, view.try_plan("defect-microcompact")
+    assert plan and isinstance(micro, Plan) and [step.policy for step in plan.steps] == ["defect-microcompact"]
     assert plan.edits == micro.edits and not plan.needs_summary
-    rows = {row.policy: row for row in build_score_rows(LISTED_POLICIES, view.get_plan, view.get_plan_error)}
+    rows = {row.policy: row for row in build_score_rows(LISTED_POLICIES, view.try_plan)}
     assert rows["chain"].request == rows["defect-microcompact"].request
     assert rows["chain"].effect == "only defect-microcompact: clears 23 of 105 results"
     assert format_plan_command(view).endswith("-P chain --firing-only")
@@ -201,9 +201,7 @@ def test_a_chain_on_screen_is_what_runs_here_and_its_command_says_so(capsys: pyt
     assert report["tokens"]["after"] == plan.tokens_after and Trigger(**report["trigger"]) == plan.trigger
     early = view.with_point(20)
     assert early.plan and len(early.plan.steps) == 2 and "--firing-only" not in format_plan_command(early)
-    (row,) = [
-        row for row in build_score_rows(LISTED_POLICIES, early.get_plan, early.get_plan_error) if row.policy == "chain"
-    ]
+    (row,) = [row for row in build_score_rows(LISTED_POLICIES, early.try_plan) if row.policy == "chain"]
     assert row.runs is False and row.limit == "at 39.3k"
 
 
@@ -236,8 +234,8 @@ def test_settings_that_allow_no_plan_say_why() -> None:
     assert view.plan is None and "99,999" in view.plan_error
     assert format_notice(view, []) == view.plan_error
     other = view.with_policy("chain")
-    assert other.plan_error == "" and other.get_plan_error("manual") == view.plan_error
-    (row,) = [row for row in build_score_rows(LISTED_POLICIES, other.get_plan, other.get_plan_error) if row.plan_error]
+    assert other.plan_error == "" and str(other.try_plan("manual")) == view.plan_error
+    (row,) = [row for row in build_score_rows(LISTED_POLICIES, other.try_plan) if row.plan_error]
     assert (row.policy, row.plan_error) == ("manual", view.plan_error)
 
 

@@ -50,9 +50,8 @@ def recorded(**asked: Any) -> Session:
 
 def computed(wanted: ReplayTask, recording: Recording) -> LaneResult | str:
     """What the thread computes."""
-    policy, setting = POLICIES[wanted.key.policy], wanted.key
     try:
-        return run_replay(recording, policy, wanted.params, setting.settings, wanted.lane.view.runtime_state)
+        return run_replay(recording, wanted)
     except PlanError as error:
         return str(error)
 

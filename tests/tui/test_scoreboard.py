@@ -13,6 +13,7 @@ from textual.command import CommandList
 
 from context_tui.compaction.next_request import compute_next_request
 from context_tui.compaction.plan import Plan
+from context_tui.errors import PlanError
 from context_tui.policies.planning import plan
 from context_tui.policies.registry import LISTED_POLICIES, POLICIES, PRESETS
 from context_tui.policies.versions import find_own_policies
@@ -37,7 +38,11 @@ from tests.tui.inspecting import app, eventful, inspector, settled
 from tests.tui.tuning import Alone, sample
 
 SESSION = sample()
-PLANS: dict[str, Plan | None] = {policy: plan(SESSION, policy, force=True) for policy in LISTED_POLICIES}
+PLANS: dict[str, Plan] = {policy: plan(SESSION, policy, force=True) for policy in LISTED_POLICIES}
+
+
+def try_plan(policy: str) -> Plan | PlanError:
+    return PLANS.get(policy) or PlanError("no plan")
 
 
 class Scores(Alone):
@@ -52,23 +57,23 @@ class Scores(Alone):
     def on_mount(self) -> None:
         """Show it, ready for keys."""
         super().on_mount()
-        self.board.show(build_score_rows(LISTED_POLICIES, PLANS.get), self.current)
+        self.board.show(build_score_rows(LISTED_POLICIES, try_plan), self.current)
         self.board.focus()
 
 
 def test_a_line_for_every_policy_from_its_plan() -> None:
-    rows = {row.policy: row for row in build_score_rows(LISTED_POLICIES, PLANS.get)}
+    rows = {row.policy: row for row in build_score_rows(LISTED_POLICIES, try_plan)}
     assert list(rows) == list(LISTED_POLICIES)
     micro = rows["defect-microcompact"]
     made = PLANS["defect-microcompact"]
-    assert made and micro.request == compute_next_request(made) and not micro.request.summary_pending
+    assert micro.request == compute_next_request(made) and not micro.request.summary_pending
     assert micro.effect == "if forced: clears 9 of 29 results" and micro.runs is False
     compact, manual = rows["defect-compact"], rows["manual"]
     assert compact.request and compact.request.summary_pending and manual.run_label == "by hand" and not manual.changes
 
 
 def test_what_does_not_run_says_its_limit() -> None:
-    words = {row.policy: row.run_label for row in build_score_rows(LISTED_POLICIES, PLANS.get)}
+    words = {row.policy: row.run_label for row in build_score_rows(LISTED_POLICIES, try_plan)}
     assert words["defect-microcompact"] == "no (at 120k)" and words["agent-sdk-prune"] == "no (at 112k)"
     assert words["koda-microcompact"] == "yes" and words["manual"] == "by hand"
     idle = plan(SESSION, "koda-microcompact", at=len(SESSION) - 8, idle_seconds=5, force=True)
@@ -258,7 +263,7 @@ def twelve(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_chosen_preset_keeps_a_row_and_no_other_is_planned() -> None:
     asked: list[str] = []
 
-    def plan_of(policy: str) -> Plan | None:
+    def plan_of(policy: str) -> Plan:
         asked.append(policy)
         return plan(SESSION, policy, force=True)
 

@@ -225,13 +225,9 @@ class ApplyScreen(
             "dismiss": busy if is_open else "",
         }
         if action == "restore":
-            return no_draft or ("" if self._lacks_instructions else "No typed instruction is missing in this draft")
+            is_missing = any(check.name == INSTRUCTIONS_CHECK and not check.ok for check in self._checks)
+            return no_draft or ("" if is_missing else "No typed instruction is missing in this draft")
         return refusals.get(action, "")
-
-    @property
-    def _lacks_instructions(self) -> bool:
-        """Whether an instruction that the user typed is not in the draft."""
-        return any(check.name == INSTRUCTIONS_CHECK and not check.ok for check in self._checks)
 
     # Display
 
@@ -378,12 +374,8 @@ class ApplyScreen(
     async def _write(self, attempt: SummaryAttempt, prepared: PreparedSummary) -> None:
         ticking = self.set_interval(REFRESH_INTERVAL_S, self._refresh_progress)
         try:
-            summary = await write_summary(
-                attempt.summarizer,
-                prepared,
-                lambda event: self._handle_reply_event(attempt, event),
-                transport=self._transport,
-            )
+            handle = partial(self._handle_reply_event, attempt)
+            summary = await write_summary(attempt.summarizer, prepared, handle, transport=self._transport)
         except SummarizerError as error:
             draft = attempt.fail(error)
             if attempt is self._attempt:

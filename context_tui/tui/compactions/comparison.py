@@ -178,9 +178,8 @@ def format_summary(comparison: CompactionComparison, width: int) -> list[list[Ru
         parts.append([(f"{format_count(compaction.event.missing_messages, 'kept record')} not in the file", WARN)])
     lines = [*wrap_parts(parts, width), *wrap_parts([_format_reuse(comparison)], width)]
     if comparison.aftermath is not None:
-        lines.append(
-            [("afterwards ", MUTED), (shorten_at_word(format_aftermath(comparison.aftermath), width - 11), "")]
-        )
+        text = shorten_at_word(format_aftermath(comparison.aftermath), width - 11)
+        lines.append([("afterwards ", MUTED), (text, "")])
     if comparison.instructions is not None and comparison.instructions.traces:
         lines += wrap_parts([format_outcomes(comparison.instructions)], width)
     return lines

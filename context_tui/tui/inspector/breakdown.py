@@ -32,8 +32,7 @@ from context_tui.tui.rendering.formatting import MessageReader, format_token_col
 from context_tui.tui.rendering.layout import wrap_text
 from context_tui.tui.terminal.cells import choose_form, shorten_path
 from context_tui.tui.terminal.themes import BOLD, MUTED, PRIMARY
-from context_tui.tui.timeline import filters
-from context_tui.tui.timeline.filters import NO_FILTER, build_part_filter
+from context_tui.tui.timeline.filters import NO_FILTER, RowFilter, build_part_filter
 from context_tui.tui.widgets.bindings import read_bindings
 from context_tui.tui.widgets.gauge import CATEGORY_STYLES
 from context_tui.tui.widgets.styled_text import Run, count_cells, format_bar, format_safe_line, pad_runs, set_background
@@ -41,12 +40,6 @@ from context_tui.tui.widgets.styled_text import Run, count_cells, format_bar, fo
 MAX_LARGEST_BLOCKS, MAX_LISTED_FILES = 12, 20
 SHORT_CATEGORY_LABELS = {"not_in_file": "not in the file"}
 """Short names of categories that differ from those in the bar, which has less room."""
-NOT_IN_FILE_NOTE = (
-    "not in the file: {kinds}; the recorded size of the first request, less its content. In the header, it is"
-    " system+tools"
-)
-REQUESTS_NOTE = "J: where the whole requests are, or how to get them"
-FITTED_NOTE = "the categories, and the results by tool, add up to the next request"
 
 
 @dataclass(frozen=True)
@@ -98,13 +91,14 @@ def build_breakdown_rows(
     rows += _open_rows(_sort_rows(_build_category_rows(parts), total, by_size), sizes.prompt, opened)
     if parts.by_category.get("not_in_file"):
         kinds = ", ".join(sizes.unrecorded) or "text of unknown kinds"
-        rows.append(BreakdownRow(NOT_IN_FILE_NOTE.format(kinds=kinds)))
+        source = "the recorded size of the first request, less its content. In the header, it is system+tools"
+        rows.append(BreakdownRow(f"not in the file: {kinds}; {source}"))
     if sizes.token_table:
         rows.append(BreakdownRow(f"token measure: {sizes.token_table.description}; R changes it"))
         if sizes.token_table.measure is TokenMeasure.CALIBRATED:
-            rows.append(BreakdownRow(FITTED_NOTE))
+            rows.append(BreakdownRow("the categories, and the results by tool, add up to the next request"))
     if parts.by_category.get("not_in_file") and sizes.lacks_requests:
-        rows.append(BreakdownRow(REQUESTS_NOTE))
+        rows.append(BreakdownRow("J: where the whole requests are, or how to get them"))
     rows += _build_cause_rows(sizes.estimate_check) if sizes.estimate_check else []
     rows += build_section(_build_tool_rows(facts, parts), "results by tool", "calls", "no tool calls")
     rows += build_section(_build_file_rows(facts, parts), "results by file", "reads", "no file was read")
@@ -317,11 +311,9 @@ class BreakdownView(ScrollView, can_focus=True):
     BINDINGS = read_bindings("breakdown")
     cursor = reactive(0, repaint=False)
 
-    def __init__(
-        self, filter_by: Callable[[str, str], object], go_to: Callable[[int, int], object], *, id: str | None = None
-    ) -> None:
+    def __init__(self, filter_by: Callable[[str, str], object], go_to: Callable[[int, int], object]) -> None:
         """Create a list; a row calls *filter_by* with its kind and value, or *go_to* with its message and block."""
-        super().__init__(id=id)
+        super().__init__(id="breakdown")
         self._filter_by, self._go_to = filter_by, go_to
         self.by_size = True
         self._opened: frozenset[str] = frozenset()
@@ -332,20 +324,16 @@ class BreakdownView(ScrollView, can_focus=True):
         self._reader: MessageReader | None = None
 
     def show(
-        self,
-        context: Context,
-        sizes: ContextSizes,
-        row_filter: filters.RowFilter = NO_FILTER,
-        reader: MessageReader | None = None,
+        self, context: Context, sizes: ContextSizes, listed: RowFilter = NO_FILTER, reader: MessageReader | None = None
     ) -> None:
-        """Show the parts of a context; *row_filter* filters the timeline, and *reader* reads the calls of results."""
+        """Show the parts of a context; *listed* filters the timeline, and *reader* reads the calls of results."""
         self._reader = reader
         shown_context, shown_sizes = self._context_and_sizes or (None, None)
         if context is not shown_context or sizes is not shown_sizes:
             self._context_and_sizes = context, sizes
             self._update_rows()
-        if row_filter != self.listed:
-            self.listed = row_filter
+        if listed != self.listed:
+            self.listed = listed
             self.refresh()
 
     def _update_rows(self) -> None:

@@ -115,9 +115,8 @@ async def apply_plan(inspector: InspectorScreen) -> None:
         return
     from context_tui.tui.apply.screen import ApplyScreen
 
-    screen = ApplyScreen(
-        inspector.view.session, plan, drafts=inspector.drafts, token_table=inspector.controller.token_table
-    )
+    table = inspector.controller.token_table
+    screen = ApplyScreen(inspector.view.session, plan, drafts=inspector.drafts, token_table=table)
     copy: Session | None = await inspector.app.push_screen_wait(screen)
     if copy is not None and copy is not inspector.view.session:
         inspector.run_command(inspector.controller.show_applied_copy, plan, copy)

@@ -129,14 +129,9 @@ class HeaderBar(Widget):
             # These scan the whole session.
             self.session = session
             self._request_history, self._starts = build_request_history(session), find_turn_starts(session)
-        self._shown_context, self._token_table, self._progress, self._following = (
-            context,
-            token_table,
-            progress,
-            following,
-        )
+        self._shown_context, self._token_table, self._fullness = context, token_table, fullness
+        self._progress, self._following = progress, following
         self._read_messages = 0 if progress < 1 and not len(session) else None
-        self._fullness = fullness
         self.refresh()
 
     def show_progress(self, progress: float, messages: int) -> None:

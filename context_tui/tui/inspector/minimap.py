@@ -24,6 +24,7 @@ from context_tui.tui.widgets.styled_text import Run
 MAX_SAMPLED_CHANGES = 4_000
 """Maximum number of changes of a plan that are examined."""
 MAP_WIDTH = 2
+_STYLE_NAMES = ("kept", "cleared", "truncated", "summarised", "dropped", "outside", "view")
 
 
 class MapSegment(NamedTuple):
@@ -78,9 +79,7 @@ class Minimap(Widget):
     """A map of the whole session, one segment per line; a click or drag goes to the place under the mouse."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES = {
-        f"minimap--{part}" for part in ("kept", "cleared", "truncated", "summarised", "dropped", "outside", "view")
-    }
+    COMPONENT_CLASSES = {f"minimap--{part}" for part in _STYLE_NAMES}
 
     def __init__(self, select_share: Callable[[float], object], *, id: str | None = None) -> None:
         """Create a map; *select_share* receives the height of a click or drag, from 0 at the top to 1."""

@@ -52,10 +52,8 @@ class PlanOutcome:
         removed_tokens, request = self.tokens_before - self.tokens_after, self.request
         # A policy's own estimator differs from bytes/4 by this factor.
         factor = (request.removed_tokens - request.inserted_tokens) / removed_tokens if removed_tokens else 1.0
-        return [
-            max(round(request.tokens_before - (self.tokens_before - tokens) * factor), 0) if tokens else 0
-            for tokens in tokens_after
-        ]
+        sizes = (request.tokens_before - (self.tokens_before - tokens) * factor for tokens in tokens_after)
+        return [max(round(size), 0) if tokens else 0 for size, tokens in zip(sizes, tokens_after, strict=True)]
 
 
 _outcomes_by_plan: WeakKeyDictionary[Plan, dict[TokenTable | None, PlanOutcome]] = WeakKeyDictionary()
@@ -66,9 +64,8 @@ def compute_outcome(plan: Plan, token_table: TokenTable | None = None) -> PlanOu
     outcomes = _outcomes_by_plan.setdefault(plan, {})
     if token_table not in outcomes:
         request = compute_next_request(plan, token_table=token_table)
-        outcomes[token_table] = (
-            replace(compute_outcome(plan), request=request) if token_table else _count(plan, request)
-        )
+        outcome = replace(compute_outcome(plan), request=request) if token_table else _count(plan, request)
+        outcomes[token_table] = outcome
     return outcomes[token_table]
 
 
@@ -164,11 +161,9 @@ def format_planned_effect(plan: Plan) -> str:
     if not plan.trigger.fires or not firing_steps:
         return f"if forced: {effect}"
     if len(firing_steps) < len(steps):
-        idle_steps = [step for step in steps if not step.trigger.fires]
-        firing_effect, idle_effect = (
-            ", ".join(filter(None, (format_effect(compute_outcome(step)) for step in group)))
-            for group in (firing_steps, idle_steps)
-        )
+        groups = firing_steps, [step for step in steps if not step.trigger.fires]
+        effects = ([format_effect(compute_outcome(step)) for step in group] for group in groups)
+        firing_effect, idle_effect = (", ".join(filter(None, each)) for each in effects)
         return "; ".join(filter(None, (firing_effect, idle_effect and f"if forced: {idle_effect}")))
     if len(steps) < len(POLICIES[plan.policy].steps(plan.params)):
         return f"only {', '.join(step.policy for step in steps)}: {effect}"

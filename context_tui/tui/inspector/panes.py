@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from textual.content import Content
@@ -22,7 +23,6 @@ from context_tui.tui.inspector.scoreboard import Scoreboard, build_score_rows, f
 from context_tui.tui.inspector.timeline import Timeline
 from context_tui.tui.inspector.timeline_frame import ColumnHeads, Legend, StatusLine
 from context_tui.tui.inspector.workers import InspectorWorkers
-from context_tui.tui.options import InspectorOptions
 from context_tui.tui.reader.detail import Detail
 from context_tui.tui.reader.document import DocumentSource, describe_request
 from context_tui.tui.rendering.formatting import (
@@ -45,10 +45,8 @@ REST_DELAY_S, DETAIL_DELAY_S = 0.04, 0.08
 class InspectorPanes:
     """A helper that draws the inspector's panes: each method shows the current view in one or more widgets."""
 
-    def __init__(
-        self, screen: Screen[Any], controller: Controller, jobs: InspectorWorkers, options: InspectorOptions
-    ) -> None:
-        self._screen, self._controller, self._jobs, self._options = screen, controller, jobs, options
+    def __init__(self, screen: Screen[Any], controller: Controller, jobs: InspectorWorkers) -> None:
+        self._screen, self._controller, self._jobs = screen, controller, jobs
         self._header: object = None
         self._title = ""
         self._rest_timer: Timer | None = None
@@ -81,9 +79,8 @@ class InspectorPanes:
         view = controller.view
         marker = None if controller.is_reading else controller.marker
         empty_text = format_line(view.filter.format_no_match(view.policy)) if view.filter else ""
-        self._screen.query_one(Timeline).show(
-            controller.rows, controller.reader, marker, controller.listed_rows, view.cursor, empty_text
-        )
+        timeline, rows, listed_rows = self._screen.query_one(Timeline), controller.rows, controller.listed_rows
+        timeline.show(rows, controller.reader, marker, listed_rows, view.cursor, empty_text)
         self.draw_column_heads()
 
     def draw_column_heads(self) -> None:
@@ -121,7 +118,7 @@ class InspectorPanes:
         plan = view.plan
         self.draw_detail()
         token_table = controller.token_table
-        scores = build_score_rows(view.listed_policies, view.get_plan, view.get_plan_error, token_table)
+        scores = build_score_rows(view.listed_policies, view.try_plan, token_table)
         current = "" if view.applied else view.policy
         self._screen.query_one(Scoreboard).show(scores, current, token_table.name if token_table else "")
         first = min(view.context.order, default=0)
@@ -190,12 +187,12 @@ class InspectorPanes:
         width, is_low = screen.size.width - 2, screen.has_class("-low")
         step = keys = ""
         if controller.is_fresh and not is_low:
-            settings = "" if self._options.policy or self._options.settings else format_settings(view.params)
+            options = controller.options
+            settings = "" if options.policy or options.settings else format_settings(view.params)
             step = notices.format_next_step(view, self._find_first_firing(), width)
-            keys = notices.format_key_hint(demo=self._options.demo, settings=settings, width=width - len(step) - 3)
-        text = notices.format_notice(
-            view, controller.jump_points, width, controller.progress, 1 if is_low or keys else 2
-        )
+            keys = notices.format_key_hint(demo=options.demo, settings=settings, width=width - len(step) - 3)
+        lines = 1 if is_low or keys else 2
+        text = notices.format_notice(view, controller.jump_points, width, controller.progress, lines)
         self.set_status(text, step, keys)
 
     def draw_detail(self) -> None:
@@ -228,9 +225,8 @@ class InspectorPanes:
         controller, rows = self._controller, self._controller.rows
         view, session = controller.view, controller.view.session
         marker = None if controller.is_reading else controller.marker
-        events = tuple(
-            text for event in rows.find_events(location.message) for text in format_event_details(session.facts, event)
-        )
+        details = (format_event_details(session.facts, event) for event in rows.find_events(location.message))
+        events = tuple(chain.from_iterable(details))
         if here.block == TURN_HEAD:
             turns = TurnSummaries(rows, marker)
             events = (*events, turns.get_summary(rows.find_turn_of_message(here.message)).format_summary())

@@ -115,11 +115,9 @@ class ParameterPanel(Widget):
     ParameterPanel.-narrow .outcome { width: 100%; height: 1fr; padding-left: 0; }
     """
 
-    def __init__(
-        self, change: Callable[[str, str, Any], object], request_curve: Callable[[], object], *, id: str | None = None
-    ) -> None:
+    def __init__(self, change: Callable[[str, str, Any], object], request_curve: Callable[[], object]) -> None:
         """Create a panel; *change* receives the policy, the name of a setting and its new value."""
-        super().__init__(id=id)
+        super().__init__(id="panel")
         self._change, self._request_curve = change, request_curve
         self.policy = ""
         self._shown_at: Context | None = None

@@ -13,6 +13,7 @@ from textual.widget import Widget
 
 from context_tui.compaction.next_request import NextRequest
 from context_tui.compaction.plan import Plan
+from context_tui.errors import PlanError
 from context_tui.policies.registry import POLICIES
 from context_tui.text.numbers import format_tokens
 from context_tui.tokens.measures import TokenTable
@@ -72,17 +73,14 @@ def build_score_row(plan: Plan, token_table: TokenTable | None = None) -> ScoreR
 
 
 def build_score_rows(
-    policies: Iterable[str],
-    get_plan: Callable[[str], Plan | None],
-    get_plan_error: Callable[[str], str] = lambda policy: "no plan",
-    token_table: TokenTable | None = None,
+    policies: Iterable[str], try_plan: Callable[[str], Plan | PlanError], token_table: TokenTable | None = None
 ) -> list[ScoreRow]:
-    """Build a line for each of *policies*; where *get_plan* returns None, *get_plan_error* gives the reason."""
-    rows = []
-    for policy in policies:
-        plan = get_plan(policy)
-        rows.append(build_score_row(plan, token_table) if plan else ScoreRow(policy, plan_error=get_plan_error(policy)))
-    return rows
+    """Build a line for each of *policies*, with the plan that *try_plan* returns, or the reason why there is none."""
+    plans = ((policy, try_plan(policy)) for policy in policies)
+    return [
+        ScoreRow(policy, plan_error=str(plan)) if isinstance(plan, PlanError) else build_score_row(plan, token_table)
+        for policy, plan in plans
+    ]
 
 
 def _format_size_before(request: NextRequest | None) -> str:

@@ -72,7 +72,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         self.drafts = Drafts() if drafts is None else drafts
         self.jobs = InspectorWorkers(self, self.controller.analysis)
         self._has_notification = False
-        self.panes = InspectorPanes(self, self.controller, self.jobs, options)
+        self.panes = InspectorPanes(self, self.controller, self.jobs)
         self._follow_first = self.options.follow
         self._focus_before: Widget | None = None
 
@@ -99,14 +99,14 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
                     yield timeline
                     yield Minimap(timeline.select_share, id="minimap")
                 yield Legend(id="legend")
-                yield SearchBar(self.controller, self.jobs, self.action_match, id="search")
+                yield SearchBar(self.controller, self.jobs, self.action_match)
             with ContentSwitcher(initial="breakdown" if self.options.last_state.breakdown else "detail", id="side"):
                 yield Detail(id="detail")
-                yield BreakdownView(self._filter_by_part, self._go_to_block, id="breakdown")
+                yield BreakdownView(self._filter_by_part, self._go_to_block)
         with Horizontal(id="tuning"):
             yield Scoreboard(self.action_policy, id="scoreboard")
             set_param = partial(self.run_command, self.controller.set_param)
-            yield ParameterPanel(set_param, self.panes.request_curve, id="panel")
+            yield ParameterPanel(set_param, self.panes.request_curve)
         yield KeyFooter()
         yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="tiny", markup=False)
 

@@ -23,11 +23,9 @@ class SearchBar(Horizontal):
 
     BINDINGS = read_bindings("search")
 
-    def __init__(
-        self, controller: Controller, jobs: InspectorWorkers, step: Callable[[int], object], *, id: str | None = None
-    ) -> None:
+    def __init__(self, controller: Controller, jobs: InspectorWorkers, step: Callable[[int], object]) -> None:
         """Create a search bar; *step* is called with 1 or -1 to go to the next or previous match."""
-        super().__init__(id=id)
+        super().__init__(id="search")
         self._controller, self._jobs, self._step = controller, jobs, step
         self._started_number = 0  # number of the last started search
 

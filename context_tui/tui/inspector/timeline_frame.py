@@ -22,7 +22,12 @@ from context_tui.tui.timeline.marks import VERDICT_GLYPHS, VERDICT_LABELS
 DEFAULT_UNIT = format_token_column(None)
 MAP_NAMES = ("map: all rows, a bar for their tokens, shaded where you are", "map: all rows", "map")
 SIGN_LABELS = {
-    "map": (HORIZONTAL_BLOCKS[4], *MAP_NAMES),
+    "map": (
+        HORIZONTAL_BLOCKS[4],
+        "map: all rows, a bar for their tokens, shaded where you are",
+        "map: all rows",
+        "map",
+    ),
     "open": (timeline_strips.OPEN_GLYPH, "turn, z folds it", "z folds"),
     "folded": (timeline_strips.FOLDED_GLYPH, "folded turn, z opens it", "z opens"),
     "bar": (timeline_strips.BAR_GLYPH, DEFAULT_UNIT),

@@ -68,9 +68,10 @@ class RowCells:
     mark: RowMark
 
 
-def paint_row(
-    row: RowCells, columns: TimelineColumns, largest: int, styles: Mapping[str, Style], overlay: Style
-) -> Strip:
+Styles = Mapping[str, Style]
+
+
+def paint_row(row: RowCells, columns: TimelineColumns, largest: int, styles: Styles, overlay: Style) -> Strip:
     """Paint a row; *overlay* is laid over the style of every segment, for example to highlight the cursor."""
     is_outside = row.mark.verdict in ("before", "after")
     dim = styles["outside"]
@@ -94,12 +95,7 @@ def paint_row(
 
 
 def paint_head(
-    turn: TurnSummary,
-    preview: str | None,
-    columns: TimelineColumns,
-    largest: int,
-    styles: Mapping[str, Style],
-    overlay: Style,
+    turn: TurnSummary, preview: str | None, columns: TimelineColumns, largest: int, styles: Styles, overlay: Style
 ) -> Strip:
     """Paint a turn's heading: a rule, or if *preview* is given because the turn is folded, its text and a bar."""
     dim = styles["outside"] if turn.outside else None
@@ -149,7 +145,7 @@ def _build_strip(parts: Sequence[tuple[str, Style]], width: int, text: Style, ov
 def paint_column_heads(
     columns: TimelineColumns,
     title: str,
-    styles: Mapping[str, Style],
+    styles: Styles,
     rule_glyph: str = RULE_GLYPH,
     listed_variants: Sequence[str] = ("",),
     unit: str = "est. tokens",

@@ -81,9 +81,8 @@ class SessionItem:
     def get_search_text(self) -> str:
         """Return the case-folded text in which filter terms are looked up; it is cached."""
         if not self.search_text:
-            self.search_text = (
-                f"{self.entry.name} {self.title} {self.project_name} {self.agent} {self.entry.info.path}".casefold()
-            )
+            texts = self.entry.name, self.title, self.project_name, self.agent, self.entry.info.path
+            self.search_text = " ".join(texts).casefold()
         return self.search_text
 
 

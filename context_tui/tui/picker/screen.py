@@ -36,14 +36,12 @@ EARLY_S = 1.0
 OVERVIEW_DELAY_S = 0.05
 """Seconds after the last change of the list until the overviews of the visible sessions are read."""
 
-FINDING_TEXT = "Looking for sessions…"
 EMPTY_TEXT = """\
 No sessions found on this machine.
 
 To open one by its path:  context-tui SESSION
 To open a sample:         context-tui demo"""
 NO_MATCH_TEXT = "No session matches. Press esc to clear the filter."
-FILTER_PLACEHOLDER = "filters by name, title, project or agent"
 
 
 class FilterInput(Input):
@@ -100,7 +98,8 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | str]):
         yield Label(self._heading, id="picker-heading", markup=False)
         with Horizontal(id="picker-filter"):
             yield Label("/ ", id="picker-prompt", markup=False)
-            yield FilterInput(placeholder=FILTER_PLACEHOLDER, compact=True, select_on_focus=False)
+            about = "filters by name, title, project or agent"
+            yield FilterInput(placeholder=about, compact=True, select_on_focus=False)
         yield Label("", id="picker-heads", markup=False)
         yield PickerList(self.listing, self._now, id="picker-list")
         yield Label(EMPTY_TEXT, id="picker-empty", markup=False)
@@ -137,7 +136,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | str]):
         total = f" · {counts} {noun}{order}" if listing.items or not self.is_finding else ""
         self._update_label("heading", self._heading + total)
         self._update_label("heads", format_heads(rows.columns))
-        reason = NO_MATCH_TEXT if listing.items else FINDING_TEXT if self.is_finding else EMPTY_TEXT
+        reason = NO_MATCH_TEXT if listing.items else "Looking for sessions…" if self.is_finding else EMPTY_TEXT
         empty = self._update_label("empty", reason)
         empty.display = not listing.lines
         # An empty list takes no room; it stays displayed, because it has the focus.

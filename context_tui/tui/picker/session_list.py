@@ -28,6 +28,7 @@ from context_tui.tui.widgets.bindings import read_bindings
 
 _UUID_PATTERN = re.compile(r"(?:rollout-[\dT-]{19}-)?([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 FOLDED_GLYPH, OPEN_GLYPH, CHILD_GLYPH = "▸", "▾", "└"
+_STYLE_NAMES = ("name", "title", "muted", "full", "heading", "cursor")
 COUNT_WIDTH = 4
 """Cells after a name for the number of its children."""
 MAX_MEASURED_NAMES = 1_000
@@ -85,9 +86,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
     """A scrolling list of sessions with a cursor; enter or a double click chooses one."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        f"picker-list--{part}" for part in ("name", "title", "muted", "full", "heading", "cursor")
-    }
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"picker-list--{part}" for part in _STYLE_NAMES}
     BINDINGS = read_bindings("picker-list")
 
     @dataclass

@@ -462,10 +462,8 @@ def _build_code(
         code = [line[number:] for line, number in zip(lines, numbers, strict=True) if number or not numbers[0]]
         line_spans = iter(rendering.highlight(code, language))
         for line, number in zip(lines, numbers, strict=True):
-            spans = next(line_spans) if number or not numbers[0] else ()
-            yield TextPart(
-                line[number:], "text", spans, line[:number], " " * number, "muted", mark_is_content=number_is_content
-            )
+            spans, mark, blanks = next(line_spans) if number or not numbers[0] else (), line[:number], " " * number
+            yield TextPart(line[number:], "text", spans, mark, blanks, "muted", mark_is_content=number_is_content)
     yield from _build_text(text, "text", extent, end)
 
 

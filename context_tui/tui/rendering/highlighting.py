@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 from pygments.token import Comment, Generic, Keyword, Literal, Name, Number, String  # type: ignore[import-untyped]
 from pygments.util import ClassNotFound  # type: ignore[import-untyped]
@@ -42,7 +40,7 @@ def highlight(text: str, language: str, checkpoint: Checkpoint) -> list[StyleSpa
     row, line_start = 0, 0
     for place, kind, value in lexer.get_tokens_unprocessed(text):
         checkpoint()
-        style = _find_token_style(kind)
+        style = next((_TOKEN_STYLES[each] for each in reversed(kind.split()) if each in _TOKEN_STYLES), "")
         while row < len(lines) - 1 and place > line_start + len(lines[row]):
             line_start, row = line_start + len(lines[row]) + 1, row + 1
         if style:
@@ -58,7 +56,3 @@ def _append_span(spans: list[StyleSpan], span: StyleSpan) -> None:
     if spans and spans[-1].stop == span.start and spans[-1].style == span.style:
         span = StyleSpan(spans.pop().start, span.stop, span.style)
     spans.append(span)
-
-
-def _find_token_style(kind: Any) -> str:
-    return next((_TOKEN_STYLES[each] for each in reversed(kind.split()) if each in _TOKEN_STYLES), "")

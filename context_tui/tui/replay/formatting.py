@@ -104,11 +104,8 @@ def format_legend(signs: Collection[str], width: int) -> list[Run]:
         sawtooth.BREAK_SIGN: ("cache paid again", "cache"),
     }
     visible_signs = [sign for sign in labels if sign in ("█", sawtooth.SHADE) or sign in signs]
-    styles = {
-        "█": sawtooth.BLOCK_STYLE,
-        sawtooth.FIRING_SIGN: f"{BOLD} {WARN}",
-        sawtooth.OVERFLOW_SIGN: f"{BOLD} {BAD}",
-    }
+    styles = {"█": sawtooth.BLOCK_STYLE}
+    styles |= {sawtooth.FIRING_SIGN: f"{BOLD} {WARN}", sawtooth.OVERFLOW_SIGN: f"{BOLD} {BAD}"}
     forms = [[(sign, labels[sign][form]) for sign in visible_signs] for form in (0, 1)]
     entries = next((form for form in forms if sum(len(name) + 4 for _, name in form) + 6 <= width), forms[-1])
     runs: list[Run] = [("tokens ", MUTED)]
@@ -188,9 +185,8 @@ def format_nearest_firings(comparison: Comparison, width: int) -> list[list[Run]
     index = bisect_right(calls, call)
     last_text, next_text = "has not fired yet", "does not fire again"
     if index:
-        last_text = (
-            f"last fired before #{messages[calls[index - 1]]:,}, {format_count(call - calls[index - 1], 'call')} ago"
-        )
+        last = calls[index - 1]
+        last_text = f"last fired before #{messages[last]:,}, {format_count(call - last, 'call')} ago"
     if index < len(calls):
         next_text = f"fires next before #{messages[calls[index]]:,}, in {format_count(calls[index] - call, 'call')}"
     return [[(shorten_at_word(f"{last_text}   {next_text}", width), MUTED)]]
@@ -265,9 +261,8 @@ def _format_price_lines(study: Study, firing: Firing, width: int) -> Iterator[li
         (7, (f"{len(cases):,} needed later", WARN if cases else MUTED)),
     ]
     yield justify_runs(parts, [], width)
-    rewritten = (
-        "none rewritten: the cache had expired" if cost.cold else f"{cost.rewritten:,} rewritten after the change"
-    )
+    rewritten = f"{cost.rewritten:,} rewritten after the change"
+    rewritten = "none rewritten: the cache had expired" if cost.cold else rewritten
     yield [("  cache ", MUTED), (shorten(f"{cost.cleared:,} tokens cleared in each call, {rewritten}", width - 8), "")]
     for case in cases[:MAX_REGRET_LINES]:
         text = f"#{case.message:,} needed at #{case.later:,} ({case.tier}): {format_line(case.evidence)}"
@@ -278,10 +273,8 @@ def _format_price_lines(study: Study, firing: Firing, width: int) -> Iterator[li
 
 def _format_verdict(cost: FiringPrice) -> str:
     if cost.verdict == "pays":
-        calls = format_count(cost.calls_left, "call")
-        return (
-            f"breaks even after {ceil(cost.break_even):,} of {calls} remaining" if cost.break_even else "pays at once"
-        )
+        remaining = f"{format_count(cost.calls_left, 'call')} remaining"
+        return f"breaks even after {ceil(cost.break_even):,} of {remaining}" if cost.break_even else "pays at once"
     if cost.verdict == "does not pay" and cost.break_even:
         return f"not worth it: breaks even after {ceil(cost.break_even):,} calls, {cost.calls_left:,} remain"
     return VERDICT_TEXTS[cost.verdict]

@@ -60,9 +60,8 @@ class ChartsView(LinesPane, can_focus=True):
                 self._drag_threshold(self._pressed_threshold, tokens, not self._is_threshold_dragged)
                 self._is_threshold_dragged, self._last_y = True, y
         elif event.delta_x or self._pressed_threshold is None:
-            self._post_pointed_call(
-                event, self.charts.find_lane_number(self._last_y) if self._pressed_threshold else None
-            )
+            number = self.charts.find_lane_number(self._last_y) if self._pressed_threshold else None
+            self._post_pointed_call(event, number)
             self._pressed_threshold = None
 
     def on_mouse_up(self, event: events.MouseUp) -> None:

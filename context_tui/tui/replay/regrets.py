@@ -20,7 +20,7 @@ from context_tui.tui.replay import regret_cases
 from context_tui.tui.replay.regret_cases import CaseSelection
 from context_tui.tui.terminal.cells import shorten_at_word
 from context_tui.tui.terminal.themes import BOLD, MUTED, PRIMARY
-from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
+from context_tui.tui.threads import WorkErrorHandler, start_work
 from context_tui.tui.timeline.marks import NO_MARK
 from context_tui.tui.widgets.bindings import KeyFooter, read_bindings
 from context_tui.tui.widgets.styled_text import ClickableLines, LinesPane, Run, justify_runs
@@ -160,16 +160,13 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         title = Content(regret_cases.format_side_title(selection, self.case_index, name, label))
         if is_large:
             detail.show_loading(title, "reading the message…")
-            read = partial(self._read_large_message, message)
-            start_work(self, f"read-{name}", "read a large message", read, lambda _: self.draw())
+            read = partial(reader.read_blocks, message)
+            start_work(self, f"read-{name}", "read a large message", lambda _: read(), lambda _: self.draw())
             return
         case, block = selection.cases[self.case_index], reader.read_block(side.row)
         source = DocumentSource(session, side.location, reader.read_blocks(message), NO_MARK)
         detail.show_document(source, title, Content())
         detail.set_search_text(regret_cases.choose_needle(case, block, name))
-
-    def _read_large_message(self, message: int, _: ThreadJob) -> None:
-        self.controller.reader.read_blocks(message)
 
     def show_work_error(self, message: str, group: str) -> None:
         self.notify(make_visible(message), severity="warning", markup=False)

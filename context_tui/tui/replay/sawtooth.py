@@ -112,9 +112,8 @@ def draw_sawtooth(sawtooth: Sawtooth, scale: ChartScale, height: int, cursor: in
         canvas.fill_column(GUTTER + x, rows - shade, bottom, SHADE, MUTED)
         is_over = any(sizes[call] > sawtooth.windows[call] for call in calls)
         tops.append(rows - -(-size // 8))
-        canvas.draw_column(
-            GUTTER + x, bottom, size, f"{BOLD} {WARN}" if x in cursor_columns else BAD if is_over else BLOCK_STYLE
-        )
+        style = BAD if is_over else BLOCK_STYLE
+        canvas.draw_column(GUTTER + x, bottom, size, f"{BOLD} {WARN}" if x in cursor_columns else style)
     _draw_trace(canvas, sawtooth, scale, rows)
     for value, name in _list_rules(sawtooth, scale):
         _draw_rule(canvas, tops, compute_line(value, scale, rows), format_tokens(value), name)

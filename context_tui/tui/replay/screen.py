@@ -16,7 +16,6 @@ from textual.widgets import Static
 
 from context_tui.errors import PlanError
 from context_tui.lab.replay.recording import Recording
-from context_tui.lab.study import StudySettings
 from context_tui.policies.parameter_space import get_value, list_parameters_in_context
 from context_tui.policies.registry import POLICIES
 from context_tui.text.numbers import format_percent
@@ -179,9 +178,8 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
             self._fit_key = fit_key
             self.query_one(ClickableLines).styles.height = None if is_wide else lines
             max_height = max(min(self.size.height // 4, MAX_BOTTOM_LINES), lines + 1)
-            self.query_one("#replay-bottom").styles.height = (
-                min(max(lines, settings) + 1, max_height) if is_wide else None
-            )
+            bottom_height = min(max(lines, settings) + 1, max_height) if is_wide else None
+            self.query_one("#replay-bottom").styles.height = bottom_height
 
     def draw_cursor(self) -> None:
         """Draw all panes whose content depends on the cursor."""
@@ -237,18 +235,17 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         if self._running_task is None and comparison.choose_replay_task() is None:
             task = self._running_task = comparison.choose_study_task()
             if task is not None and task.result is not None and index is not None:
-                work = partial(self._run_study, task.result, index, task.key.settings)
+                study = partial(add_study, task.result, index, task.key.settings)
+
+                def work(_: ThreadJob) -> LaneResult:
+                    with comparison.replay_lock:
+                        return study()
+
                 start_work(self, "replay", "price the policy", work, partial(self._show_result, task))
 
     def _index_recording(self, recording: Recording, job: ThreadJob) -> RecordingIndex:
         _list_replayable_policies()  # so that they are loaded before one is added
         return build_recording_index(recording, job.checkpoint)
-
-    def _run_study(
-        self, result: LaneResult, index: RecordingIndex, settings: StudySettings, _: ThreadJob
-    ) -> LaneResult:
-        with self.comparison.replay_lock:
-            return add_study(result, index, settings)
 
     def _show_index(self, index: RecordingIndex) -> None:
         self.comparison.recording_index = index
@@ -276,10 +273,9 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
             if now - started_at > FIRST_SLICE_S:
                 job.checkpoint()
 
-        policy, state = POLICIES[task.key.policy], task.lane.view.runtime_state
         with self.comparison.replay_lock:
             try:
-                return run_replay(recording, policy, task.params, task.key.settings, state, checkpoint)
+                return run_replay(recording, task, checkpoint)
             except PlanError as error:
                 return str(error)
 

@@ -73,12 +73,7 @@ class SweepBoard:
     """
 
     def __init__(
-        self,
-        sweep: Sweep,
-        row_cache: SweepRowCache | None = None,
-        *,
-        grid_text: str = "",
-        window: int | None = None,
+        self, sweep: Sweep, row_cache: SweepRowCache | None = None, *, grid_text: str = "", window: int | None = None
     ) -> None:
         self.row_cache, self.grid_text, self.error = row_cache, grid_text, ""
         default_window = Window(window, "given") if window else Window(ASSUMED_WINDOW, "assumed")
@@ -92,9 +87,8 @@ class SweepBoard:
 
     def _set_settings(self, settings: Sequence[SweepSetting]) -> None:
         self.settings_by_name: Mapping[str, SweepSetting] = {each.name: each for each in settings}
-        self.parameter_columns = find_parameter_columns(
-            settings, self.current_setting.policy.name if self.settings_by_name else ""
-        )
+        policy = self.current_setting.policy.name if settings else ""
+        self.parameter_columns = find_parameter_columns(settings, policy)
         self._listing_cache: tuple[Sweep, object, list[str], dict[str, int]] | None = None
 
     # Settings and results

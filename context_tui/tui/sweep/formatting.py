@@ -20,7 +20,6 @@ from context_tui.tui.widgets.styled_text import Run, clip_runs, count_cells, for
 
 WIDE_CELLS = 100
 """Minimum width in cells for whole sentences."""
-SAVING_UNIT_NAMES = {"tokens": "in tokens", "money": "in money"}
 
 
 def format_board_saving(board: SweepBoard, saved: float, *, brief: bool = False) -> str:
@@ -49,7 +48,7 @@ def format_header(board: SweepBoard, width: int) -> list[Run]:
     ]
     order = f"{'largest' if board.is_largest_first else 'smallest'} {board.order} first"
     order = order if board.order != GRID_ORDER else "as given, reversed" if board.is_reversed else "as given"
-    unit = f"{SAVING_UNIT_NAMES[board.saving_unit]}   " if width >= WIDE_CELLS else ""
+    unit = f"in {board.saving_unit}   " if width >= WIDE_CELLS else ""
     right: list[Run] = [(unit, BOLD), (order, MUTED)]
     if board.only_best:
         right.insert(0, ("Pareto front only   ", WARN))
@@ -100,13 +99,8 @@ def format_legend(board: SweepBoard, width: int) -> list[Run]:
     front = ", its knee" if board.sweep.knee else ""
     names = [(f"Pareto front{front}", "current", "dominated", "here"), ("best", "current", "dominated", "here")]
     short_axes = f"saved ↑ {regret} →  "
-    forms = [
-        (axes, names[0]),
-        (axes, names[1]),
-        (short_axes, names[1]),
-        (short_axes, ("best", "current")),
-        (short_axes, ()),
-    ]
+    short_names = (names[1], names[1][:2], ())
+    forms = [*((axes, each) for each in names), *((short_axes, each) for each in short_names)]
     room = [len(text) + sum(len(name) + 4 for name in each) - 2 for text, each in forms]
     text, labels = next((form for form, cells in zip(forms, room, strict=True) if cells <= width), forms[-1])
     runs: list[Run] = [(text, MUTED)]
@@ -171,10 +165,8 @@ def _format_totals(board: SweepBoard, totals: Totals, width: int) -> list[Run]:
     """Format the totals of a setting and its differences from the current one, or only these if both do not fit."""
     current, points = board.totals.get(board.sweep.current), board.sweep.dominance.points
     regret_name = board.sweep.regret_name
-    numbers = [
-        format_saving(totals.saved, "tokens", total=totals.without, with_unit=True),
-        f"{totals.regret_tokens:,} {regret_name}",
-    ]
+    saving = format_saving(totals.saved, "tokens", total=totals.without, with_unit=True)
+    numbers = [saving, f"{totals.regret_tokens:,} {regret_name}"]
     if totals.cost:
         numbers.append(_format_cost_change(board, totals.extra_cost))
         if totals.cost.refetch:

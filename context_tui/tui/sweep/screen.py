@@ -128,9 +128,8 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
             return []
         form = *size, board.shows_break_even
         if cache is None or cache[0] is not dominance or cache[1] != form:
-            scatter = plot.build_scatter(
-                plot.build_points(board), dominance.frontier, current, *size, has_steps=not board.shows_break_even
-            )
+            points, has_steps = plot.build_points(board), not board.shows_break_even
+            scatter = plot.build_scatter(points, dominance.frontier, current, *size, has_steps=has_steps)
             cache = self._scatter_cache = dominance, form, scatter
         format_saved = partial(format_cost, unit=board.sweep.point_unit, brief=True)
         format_x = partial(table.format_calls if board.shows_break_even else table.format_amount, full=False)

@@ -47,8 +47,8 @@ def format_session_lines(
 ) -> list[list[Run]]:
     """Format the column headings and one line for each session."""
     columns = list_columns(board)
-    full = width - sum(_measure_columns(columns, session_rows, True)) >= FULL_NAME_CELLS
-    cells = _measure_columns(columns, session_rows, full)
+    full = width - sum(_measure_column(each, session_rows, True) for each in columns) >= FULL_NAME_CELLS
+    cells = [_measure_column(each, session_rows, full) for each in columns]
     visible = drop_columns(
         zip(columns, cells, strict=True),
         width - FULL_NAME_CELLS // 2,
@@ -70,14 +70,9 @@ def format_session_lines(
     return [pad_runs(line, width) for line in lines]
 
 
-def _measure_columns(
-    columns: Sequence[SweepColumn], session_rows: Sequence[tuple[SweepRow, Totals]], full: bool
-) -> list[int]:
-    def measure(column: SweepColumn) -> int:
-        texts = (column.format_value(column.get_value(totals), full) for _, totals in session_rows)
-        return 2 + max(len(column.head) + 1, *map(len, texts))
-
-    return list(map(measure, columns))
+def _measure_column(column: SweepColumn, session_rows: Sequence[tuple[SweepRow, Totals]], full: bool) -> int:
+    texts = (column.format_value(column.get_value(totals), full) for _, totals in session_rows)
+    return 2 + max(len(column.head) + 1, *map(len, texts))
 
 
 class SessionsScreen(Screen[None]):

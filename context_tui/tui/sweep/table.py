@@ -154,9 +154,7 @@ def _fit_value_columns(board: SweepBoard, room: int) -> list[tuple[str, int]]:
     return [(name, max(value_cells, min(full_cells, max_cells)) + 2) for name, value_cells, full_cells in sizes]
 
 
-def _measure_numbers(
-    columns: Sequence[SweepColumn], totals: Sequence[Totals], full: bool
-) -> list[tuple[SweepColumn, int]]:
+def _measure_numbers(columns: list[SweepColumn], totals: list[Totals], full: bool) -> list[tuple[SweepColumn, int]]:
     sizes = []
     for column in columns:
         values = [column.get_value(each) for each in totals] or [0]

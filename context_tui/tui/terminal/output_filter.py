@@ -144,9 +144,7 @@ def _compute_distance(one: ColorTriplet, other: ColorTriplet) -> int:
 
 _CONTROL_RANGES = range(0x20), range(0x7F, 0xA0), range(0x202A, 0x202F), range(0x2066, 0x206A)
 _CONTROL_REPLACEMENTS = {code: "·" for codes in _CONTROL_RANGES for code in codes}
-_NO_STYLE = Style.null()
 _CONTROL_REPLACEMENTS |= {code: "·" for code in (0x200E, 0x200F, 0x061C, 0x2028, 0x2029)}
-_MAX_CACHED_SEGMENTS = 8192
 
 
 class OutputFilter(LineFilter):
@@ -161,7 +159,7 @@ class OutputFilter(LineFilter):
     ) -> None:
         super().__init__()
         self.inner_filters, self.contrast, self._ascii = tuple(inner_filters), contrast, ascii
-        self._make_safe_cached = lru_cache(_MAX_CACHED_SEGMENTS)(self._make_safe)
+        self._make_safe_cached = lru_cache(8192)(self._make_safe)
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """Return segments of the same width with safe and readable text."""
@@ -176,5 +174,5 @@ class OutputFilter(LineFilter):
             text = text.translate(_CONTROL_REPLACEMENTS)
         if self._ascii and not text.isascii():
             text = to_ascii(text)
-        adjusted = self.contrast(style or _NO_STYLE, text, background)
+        adjusted = self.contrast(style or Style.null(), text, background)
         return segment if text is segment.text and adjusted is style else Segment(text, adjusted)

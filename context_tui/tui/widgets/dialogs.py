@@ -25,9 +25,7 @@ class InputPrompt(ModalScreen[str | None]):
     CSS_PATH = "dialogs.tcss"
     BINDINGS = read_bindings("input-prompt")
 
-    def __init__(
-        self, title: str, hint: str = "", value: str = "", *, check: Callable[[str], object] | None = None
-    ) -> None:
+    def __init__(self, title: str, hint: str = "", value: str = "", *, check: Callable[[str], object] = str) -> None:
         super().__init__()
         self._heading, self._hint, self._value, self._check = title, hint, value, check
 
@@ -53,8 +51,7 @@ class InputPrompt(ModalScreen[str | None]):
 
     def _find_error(self, value: str) -> str:
         try:
-            if self._check is not None:
-                self._check(value)
+            self._check(value)
         except (Error, ValueError) as error:
             return str(error)
         return ""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
@@ -45,10 +45,7 @@ class NumberEntry(Input, inherit_bindings=False):
     """An invisible input for typing a number; a key that cannot be part of a number is left to the rows."""
 
     DEFAULT_CSS = "NumberEntry { width: 0; height: 0; padding: 0; border: none !important; }"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *read_bindings("number-entry"),
-        Binding("backspace", "delete_left", show=False),
-    ]
+    BINDINGS = [*read_bindings("number-entry"), Binding("backspace", "delete_left", show=False)]
 
     def __init__(self) -> None:
         super().__init__(restrict=_NUMBER_PATTERN.pattern, max_length=20, select_on_focus=False)

@@ -267,7 +267,11 @@ class TestReference:
                 "  12→    total = sum(each.size for each in self.parts)",
                 "So:\n\n    total = sum(each.size for each in self.parts)\n",
             ),
-            ("def first_row(x): return last_column(x)", "Both first_row and last_column are wrong."),
+            ("def firstRow(x): return lastColumn(x)", "Both firstRow and lastColumn are wrong."),
+            ("rows = first_row(x)", "Now first_row is wrong."),
+            ("a CommandParser ignores it", "I look for the CommandParser."),
+            ("rules/L036.py", "I read src/rules/L036.py"),
+            ("the image is flash.zip, then fl4c8429.img", "strings on fl4c8429.img"),
         ],
     )
     def test_something_rare_that_only_dropped_content_held(self, held: str, said: str) -> None:
@@ -279,11 +283,14 @@ class TestReference:
     @pytest.mark.parametrize(
         ("held", "said"),
         [
-            ("def first_row(x): ...", "Now first_row is wrong."),  # one name alone may be anyone's
+            ("rows = firstRow(x)", "Now firstRow is wrong."),  # one name alone may be anyone's
             ("it took 52000 steps", "That is 52000 steps."),
             ("it took 11211 steps", "That is 11211 steps."),
             ("the answer is 1234", "So 1234 it is."),
-            ("from package.module import something_else", "from package.module import something_else"),
+            ("from package.module import something", "from package.module import something"),
+            ("raised a ValueError for session_id", "That is a ValueError for session_id."),
+            ("the day has 86400 seconds", "So 86400 it is."),
+            ("called write_to_file and read_file", "I use write_to_file and read_file."),
             ("see README.md and ROADMAP.md", "I look at README.md and ROADMAP.md"),
             ("implementation of everything", "The implementation of everything is done."),
             ("either and/or both", "It is and/or both."),
@@ -295,10 +302,10 @@ class TestReference:
     def test_what_many_blocks_hold_is_not_rare(self) -> None:
         commit, name, path = "the commit is 3485b12f now", "def find_base_rows(): ...", "see conf/settings.py"
         for line, said, copies, cases in (
-            (commit, "I take 3485b12f as the base.", 20, 1),
-            (commit, "I take 3485b12f as the base.", 21, 0),
-            (name, "I take find_base_rows as the base.", 20, 1),
-            (name, "I take find_base_rows as the base.", 21, 0),
+            (commit, "I take 3485b12f as the base.", 50, 1),
+            (commit, "I take 3485b12f as the base.", 51, 0),
+            (name, "I take find_base_rows as the base.", 50, 1),
+            (name, "I take find_base_rows as the base.", 51, 0),
             (path, "I take conf/settings.py as the base.", 3, 1),
             (path, "I take conf/settings.py as the base.", 4, 0),
         ):

@@ -84,15 +84,15 @@ def test_an_item_of_a_list_is_the_same_in_a_patch() -> None:
 @pytest.mark.parametrize(
     ("held", "cases"),
     [
-        ("async def block_sizes(path):", 1),
-        ("func (s *Store) block_sizes() int {", 1),
-        ("\tstatic block_sizes(path: string): number {", 1),
+        ("async def blockSizes(path):", 1),
+        ("func (s *Store) blockSizes() int {", 1),
+        ("\tstatic blockSizes(path: string): number {", 1),
         ("BLOCK_SIZES=1", 1),
-        ("sizes = block_sizes(path)", 0),
+        ("sizes = blockSizes(path)", 0),
     ],
 )
 def test_a_single_name_counts_where_it_is_defined(held: str, cases: int) -> None:
-    said = f"Next is {'BLOCK_SIZES' if held[0] == 'B' else 'block_sizes'}."
+    said = f"Next is {'BLOCK_SIZES' if held[0] == 'B' else 'blockSizes'}."
     assert len(dropped_first(("Bash", {"command": "./show"}, held), NOTHING, said)) == cases
 
 

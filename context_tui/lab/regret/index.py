@@ -14,7 +14,7 @@ lost only if the block and all copies were removed.
   (:mod:`~.needles`). A needle is rare if at most :data:`MAX_CERTAIN_HOLDERS` earlier blocks contain it, or
   :data:`MAX_HOLDERS` if the assistant may have guessed it, and neither the system prompt nor a tool's description does.
   A full compaction drops all of these blocks at once, so what counts is that none remains. A line that the assistant
-  said first is no reference, unless it is a long one in a call.
+  said first is no reference, unless it is in a call.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from context_tui.lab.regret.needles import (
     weigh_token,
 )
 from context_tui.lab.regret.tool_calls import CallEffect, analyze_call
+from context_tui.lab.regret.tools import TOOL_VERBS
 from context_tui.lab.replay.history import History
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import CompactionHandling
@@ -54,12 +55,12 @@ UseTier = Literal["re-fetch", "edit", "reference"]
 TIERS: tuple[UseTier, ...] = ("re-fetch", "edit", "reference")
 """Tiers, the highest first; a block counts in the highest tier of its uses."""
 MAX_HOLDERS = 3
-"""Maximum number of earlier blocks with a needle that the assistant may have guessed, such as a single name."""
-MAX_CERTAIN_HOLDERS = 20
-"""Maximum for a needle that the assistant cannot have guessed, such as a number, a path or a defined name."""
+"""Maximum number of earlier blocks with a needle that the assistant may have guessed, such as a shorter line."""
+MAX_CERTAIN_HOLDERS = 50
+"""Maximum for a needle that the assistant cannot have guessed, such as a number, a rare path or a name."""
 MIN_EDIT_LINE_LENGTH = 16
 """Minimum length in characters for a line of an edit's old text to be attributed."""
-LONG_LINE_LENGTH = 40
+LONG_LINE_LENGTH = 32
 """Minimum length in characters of a line that alone identifies its source; shorter ones may be common phrases."""
 MAX_NEEDLES = 3
 """Maximum number of needles stored per use of a block; truncation may keep one and remove another."""
@@ -270,7 +271,7 @@ class _UseIndexer:
     def _remove_prompt_needles(self) -> None:
         """Remove the needles of the system prompt and of tool descriptions, which every context has."""
         content = self.session.content
-        text = "\n".join([content.system(), *map(compact_text, content.tools())])
+        text = "\n".join([content.system(), *map(compact_text, content.tools()), *TOOL_VERBS])
         for needle_rows, find in ((self.tokens, find_tokens), (self.paths, find_paths), (self.lines, find_lines)):
             for needle in find(text):
                 needle_rows.rows.pop(needle, None)
@@ -307,8 +308,11 @@ class _UseIndexer:
         for needle_rows, weigh in weigh_by_kind:
             for needle, rows in needle_rows.rows.items():
                 weight = weigh(needle)
-                if weight and not (needle_rows is self.lines and self._is_said_first(rows[0], needle)):
-                    is_rare = weight >= MIN_USE_WEIGHT and (needle_rows is not self.paths or is_rare_path(needle))
+                is_line = needle_rows is self.lines
+                if weight and not (is_line and self._is_said_first(rows[0])):
+                    is_rare = needle_rows is self.tokens or (
+                        weight >= MIN_USE_WEIGHT if is_line else is_rare_path(needle)
+                    )
                     for mention in self._find_mentions(needle, rows, weight, is_rare=is_rare):
                         by_message[self.owner[mention.row]].append(mention)
         for message, message_mentions in by_message.items():
@@ -323,11 +327,9 @@ class _UseIndexer:
                     evidence = cut_excerpt(self.texts[row], needle, places[row][needle])
                     self.uses_by_row[holder].append(BlockUse("reference", message, row, needle, evidence, copies))
 
-    def _is_said_first(self, row: int, line: str) -> bool:
-        """Return whether the first block with a line is the assistant's own words: not in a file, plan or command."""
-        if row not in self.texts or (self.effects.get(row) or CallEffect()).changed_paths:
-            return False
-        return self.facts.kind[row] != Kind.TOOL_USE or len(line) < LONG_LINE_LENGTH
+    def _is_said_first(self, row: int) -> bool:
+        """Return whether the first block with a line is the assistant's own words: not in a call."""
+        return row in self.texts and self.facts.kind[row] != Kind.TOOL_USE
 
     def _is_search(self, row: int) -> bool:
         """Return whether a block calls a command or tool that searches or reads: nobody searches for a chance name."""

@@ -57,9 +57,9 @@ _DEFINITION = re.compile(
 """Matches definitions of names, settings, options in a help text, and methods."""
 _SUFFIXES = frozenset(
     (
-        "bash c cc cfg conf cpp cs css csv env go h hpp html ini ipynb java js json jsonl jsx kt lock log lua md"
-        " mdx mjs mod php png proto ps1 py pyi rb rs rst scss sh sql svelte svg swift tmpl toml ts tsx txt vue xml"
-        " yaml yml zig"
+        "bash bin c cc cfg conf cpp cs css csv dat db env go gz h hpp html img ini ipynb jar java js json"
+        " jsonl jsx kt lock log lua md mdx mjs mod pdf php png proto ps1 py pyi rb rs rst scss sh sql svelte"
+        " svg swift tmpl toml ts tsx txt vue xml yaml yml zig zip"
     ).split()
 )
 _COMMON_FILE_STEMS = frozenset(
@@ -73,13 +73,19 @@ _COMMON_FILE_STEMS = frozenset(
 """Stems of file names that occur in many folders and projects."""
 _COMMON_NAMES = frozenset(
     (
-        "addeventlistener assert_called_once assert_called_once_with dangerouslysetinnerhtml decodeuricomponent"
-        " encodeuricomponent getboundingclientrect getcomputedstyle getelementsbyclassname intersectionobserver"
-        " preferredauthentications queryselectorall removeeventlistener requestanimationframe rotatingfilehandler"
-        " stricthostkeychecking threadpoolexecutor userknownhostsfile"
+        "addeventlistener arraybuffer assert_called_once assert_called_once_with assertionerror attributeerror"
+        " audiocontext cloudflare created_at dangerouslysetinnerhtml decodeuricomponent elasticsearch"
+        " encodeuricomponent file_name file_path filenotfounderror float32array float64array getboundingclientrect"
+        " getcomputedstyle getelementsbyclassname htmlelement importerror indexerror int32array intersectionobserver"
+        " javascript keyboardevent max_tokens mouseevent node_modules notimplementederror opentelemetry postgresql"
+        " powershell preferredauthentications queryselectorall removeeventlistener request_id requestanimationframe"
+        " rotatingfilehandler runtimeerror server_name session_id stricthostkeychecking syntaxerror threadpoolexecutor"
+        " tool_calls tool_input tool_name tool_result typescript uint8array updated_at user_id userknownhostsfile"
+        " valueerror webassembly websocket xmlhttprequest"
     ).split()
 )
-"""Long names of common libraries and programs, in lower case."""
+"""Names of common libraries, programs and fields, in lower case."""
+_COMMON_NUMBERS = frozenset("65535 65536 86400 131072 262144 524288 1048576".split())
 _REMINDER, _REMINDER_END = "<system-reminder>", "</system-reminder>"
 _BOILERPLATE_LINE = re.compile(
     r"(?:(?:import|from|use|using|package|require|export)\b|#include|#!|//|co-authored-by|🤖|/\*|\*|@|\"\"\")",
@@ -97,7 +103,8 @@ def is_name(token: str) -> bool:
 def is_number(token: str) -> bool:
     """Return whether a token is a hash, or a long number that is not round."""
     if token.isdigit():
-        return MIN_NUMBER_LENGTH <= len(token) <= MAX_NAME_LENGTH and not token.endswith("000") and len(set(token)) > 2
+        is_long = MIN_NUMBER_LENGTH <= len(token) <= MAX_NAME_LENGTH
+        return is_long and not token.endswith("000") and len(set(token)) > 2 and token not in _COMMON_NUMBERS
     if not MIN_HASH_LENGTH <= len(token) <= 64 or not any(map(str.isdigit, token)):
         return False
     return all(c in "0123456789abcdef" for c in token)
@@ -128,16 +135,18 @@ def is_compound(token: str) -> bool:
 def weigh_token(token: str) -> int:
     """Return 2 for a token that nobody writes by chance, 1 for one that counts with another, 0 for a common word.
 
-    Names of three words, numbers, hashes, compounds and addresses weigh 2, other names and options 1. Shorter numbers
-    are those of lines (:func:`find_cited_lines`); two of them below 100 count together.
+    Names with ``_``, a first capital or three words, numbers, hashes, compounds and addresses weigh 2, other names and
+    options 1, names of common libraries 0. Shorter numbers are those of lines (:func:`find_cited_lines`); two of them
+    below 100 count together.
     """
     if "://" in token:
         return 2
     if not token.replace("_", "").isalnum():
         return 1 if token[:2] == "--" else 2 if is_compound(token) else 0
     if is_name(token):
-        is_long = len(token) >= MIN_LONG_NAME_LENGTH and token.lower() not in _COMMON_NAMES
-        return 2 if is_long and len(_NAME_WORD.findall(token)) > 2 else 1
+        is_long = len(token) >= MIN_LONG_NAME_LENGTH and len(_NAME_WORD.findall(token)) > 2
+        is_specific = is_long or token[0].isupper() or "_" in token.strip("_")
+        return 0 if token.lower() in _COMMON_NAMES else 2 if is_specific else 1
     if token.isdigit() and len(token) < MIN_NUMBER_LENGTH:
         return len(token) - 1
     return 2 if is_number(token) else 0
@@ -194,7 +203,7 @@ def normalize_path(path: str) -> str:
     """
     *folders, name = path.rstrip("./-").split("/")
     stem, _, suffix = name.rpartition(".")
-    if not stem or suffix.lower() not in _SUFFIXES or stem.isupper():
+    if not stem or suffix.lower() not in _SUFFIXES or (stem.isupper() and stem.isalpha()):
         return ""
     if len(stem) >= MIN_STEM_LENGTH and stem.lower() not in _COMMON_FILE_STEMS:
         return name

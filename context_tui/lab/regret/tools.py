@@ -29,7 +29,10 @@ _EDIT_TOOLS = (
     " search_and_replace insert_content editor"
 )
 _COMMAND_TOOLS = "str_replace_editor str_replace_based_edit_tool file_editor text_editor"
-_OTHER_TOOLS = "write_stdin update_plan todowrite todoread bashoutput read_bash stop_bash save_memory update_todo_list"
+_OTHER_TOOLS = (
+    "write_stdin update_plan todowrite todoread bashoutput read_bash stop_bash save_memory update_todo_list"
+    " use_mcp_tool access_mcp_resource attempt_completion ask_followup_question"
+)
 
 TOOL_VERBS: dict[str, ToolVerb] = {
     **dict.fromkeys(_RUN_TOOLS.split(), "run"),

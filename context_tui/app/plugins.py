@@ -85,7 +85,11 @@ class Plugins(Mapping[str, T], Generic[T]):
             with nullcontext() if hasattr(_this_thread, "is_loading") else _IMPORT_LOCK:
                 if name not in self._instances:  # not created by another thread meanwhile
                     maker = self.built_in[name]
-                    self._instances[name] = _import_instance(maker) if isinstance(maker, str) else maker(name)
+                    if isinstance(maker, str):
+                        module, _, kind = maker.partition(":")
+                        self._instances[name] = getattr(import_module(module), kind)()
+                    else:
+                        self._instances[name] = maker(name)
         return self._instances[name]
 
     def __contains__(self, name: object) -> bool:
@@ -225,11 +229,6 @@ def format_renames(instance: object, renames: Mapping[str, str]) -> str:
     defined = {name for each in classes for name in vars(each)}
     old_names = [name for name in renames if name in defined and renames[name] not in defined]
     return ", ".join(f"rename {name} to {renames[name]}" for name in old_names)
-
-
-def _import_instance(path: str) -> Any:
-    module, _, kind = path.partition(":")
-    return getattr(import_module(module), kind)()
 
 
 def _call_in_thread(function: Callable[[], R]) -> R:

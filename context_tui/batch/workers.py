@@ -358,7 +358,10 @@ def run_on_cluster(client: Client, tasks: Sequence[SweepTask], work: SweepWork) 
     from distributed import as_completed
 
     shared_work = client.scatter(work, broadcast=True, hash=False)
-    queue = [_make_paths_absolute(task) for task in sorted(tasks, key=lambda task: -task.source.file_size)]
+    queue = []
+    for task in sorted(tasks, key=lambda task: -task.source.file_size):
+        info = replace(task.source.info, path=os.path.abspath(task.source.info.path))
+        queue.append(task._replace(source=task.source._replace(info=info)))
     futures = {client.submit(_run_on_cluster_worker, task, shared_work, pure=False): task for task in queue}
     try:
         for future in as_completed(list(futures)):
@@ -367,11 +370,6 @@ def run_on_cluster(client: Client, tasks: Sequence[SweepTask], work: SweepWork) 
     finally:
         with suppress(Exception):
             client.cancel([future for future in futures if not future.done()])
-
-
-def _make_paths_absolute(task: SweepTask) -> SweepTask:
-    info = task.source.info
-    return task._replace(source=task.source._replace(info=replace(info, path=os.path.abspath(info.path))))
 
 
 def _get_cluster_result(future: Any, task: SweepTask) -> TaskResult:

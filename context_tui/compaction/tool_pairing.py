@@ -90,8 +90,7 @@ _PlacedBlock = tuple[Block, BlockPosition | None]
 
 def find_unpaired(messages: list[Message]) -> UnpairedBlocks:
     """Find calls and results without their counterpart. Calls in the very last message are pending, and left out."""
-    calls: list[Orphan] = []
-    results: list[Orphan] = []
+    calls, results = list[Orphan](), list[Orphan]()
     open_calls: list[Orphan] = []  # of the previous assistant turn
     for role, places in groupby(iterate_block_positions(messages), key=lambda place: place[0]):
         turn = [Orphan(kind, message, block, call_id) for _, kind, message, block, call_id in places if kind]
@@ -123,13 +122,12 @@ def compare_orphans(
     Args:
         renamed: ids in *before*, by their new ids in *after*.
     """
-    unpaired_before, unpaired_after = find_unpaired(before), find_unpaired(after)
-    counts_before = Counter(
-        (orphan.kind, orphan.call_id) for orphan in (*unpaired_before.orphan_calls, *unpaired_before.orphan_results)
+    orphans_before, orphans_after = (
+        (*each.orphan_calls, *each.orphan_results) for each in map(find_unpaired, (before, after))
     )
-    inherited: list[Orphan] = []
-    introduced: list[Orphan] = []
-    for orphan in (*unpaired_after.orphan_calls, *unpaired_after.orphan_results):
+    counts_before = Counter((orphan.kind, orphan.call_id) for orphan in orphans_before)
+    inherited, introduced = list[Orphan](), list[Orphan]()
+    for orphan in orphans_after:
         key = (orphan.kind, (renamed or {}).get(orphan.call_id, orphan.call_id))
         (inherited if counts_before[key] > 0 else introduced).append(orphan)
         counts_before[key] -= 1
@@ -261,11 +259,9 @@ def _repair_history(messages: list[Message], keep_pending: bool, unmerged: Colle
 
 
 def _trace_messages(messages: list[Message]) -> list[_TracedMessage]:
-    history: list[_TracedMessage] = []
-    for at, message in enumerate(messages):
-        numbers = range(len(get_content_blocks(message)))
-        history.append(_TracedMessage(message, MessageSource(at, [BlockPosition(at, number) for number in numbers])))
-    return history
+    counts = enumerate(len(get_content_blocks(message)) for message in messages)
+    sources = (MessageSource(at, [BlockPosition(at, number) for number in range(count)]) for at, count in counts)
+    return list(map(_TracedMessage, messages, sources))
 
 
 def _split_merged_messages(
@@ -278,20 +274,22 @@ def _split_merged_messages(
 
     An added result moves to a new message directly after its call.
     """
+
+    def get_unmerged_number(placed: _PlacedBlock) -> int:
+        place = placed[1]
+        return place.message if place and place.message in unmerged else -1
+
     split_history: list[_TracedMessage] = []
     for position, entry in enumerate(history):
-        pieces = _split_blocks(entry, unmerged)
+        pieces = [list(piece) for _, piece in groupby(_list_placed_blocks(entry), key=get_unmerged_number)]
         if len(pieces) < 2:
             split_history.append(entry)
             continue
         following = history[position + 1] if position + 1 < len(history) else None
-        added = {
-            block.get("tool_use_id"): block
-            for block, place in (_list_placed_blocks(following) if following else ())
-            if place is None and block.get("type") == "tool_result"
-        }
+        new = [block for block, place in (_list_placed_blocks(following) if following else ()) if place is None]
+        added = {block.get("tool_use_id"): block for block in new if block.get("type") == "tool_result"}
         calls_by_piece = [
-            [str(block.get("id")) for block, _ in piece if block.get("type") == "tool_use"] for piece in pieces
+            [str(block.get("id")) for block, _ in each if block.get("type") == "tool_use"] for each in pieces
         ]
         calls_by_piece[-1] = []  # their results follow in the next message
         moved_calls = {call for calls in calls_by_piece for call in calls}
@@ -312,14 +310,6 @@ def _split_merged_messages(
     return [entry for entry in split_history if get_content_blocks(entry.message)]
 
 
-def _split_blocks(entry: _TracedMessage, unmerged: Collection[int]) -> list[list[_PlacedBlock]]:
-    def get_unmerged_number(placed: _PlacedBlock) -> int:
-        place = placed[1]
-        return place.message if place and place.message in unmerged else -1
-
-    return [list(piece) for _, piece in groupby(_list_placed_blocks(entry), key=get_unmerged_number)]
-
-
 def _build_repaired_history(history: list[_TracedMessage], notes: Counter[str]) -> RepairedHistory:
     return RepairedHistory([entry.message for entry in history], [entry.source for entry in history], notes)
 
@@ -334,8 +324,8 @@ def _list_placed_blocks(entry: _TracedMessage) -> list[_PlacedBlock]:
 
 
 def _replace_blocks(entry: _TracedMessage, placed: list[_PlacedBlock]) -> _TracedMessage:
-    blocks = [block for block, _ in placed]
-    return entry if blocks == list_nonblank_blocks(entry.message) else _with_blocks(entry, placed)
+    is_same = [block for block, _ in placed] == list_nonblank_blocks(entry.message)
+    return entry if is_same else _with_blocks(entry, placed)
 
 
 def _with_blocks(entry: _TracedMessage, placed: list[_PlacedBlock]) -> _TracedMessage:
@@ -477,9 +467,9 @@ def _answer_calls(
             case _:
                 other_blocks.append((block, place))
     ordered = [result for _, result in sorted(results, key=itemgetter(0))]
-    numbers = range(len(user_blocks))
-    first_other = min((number for number in numbers if number not in result_numbers), default=len(user_blocks))
-    if any(first_other < number < len(user_blocks) for number in result_numbers):
+    count = len(user_blocks)
+    first_other = next((number for number in range(count) if number not in result_numbers), count)
+    if any(first_other < number < count for number in result_numbers):
         notes["user messages reordered to begin with their results"] += 1
     answered = _replace_blocks(user or _build_user_message([]), [*ordered, *other_blocks])
     return _replace_blocks(assistant, assistant_blocks), answered
@@ -492,11 +482,9 @@ def _build_missing_result(call_id: str, notes: Counter[str]) -> Block:
 
 def _convert_result_to_text(result: Block, notes: Counter[str]) -> list[_PlacedBlock]:
     """Convert a result without its call to a labelled text block; images follow as blocks of their own."""
-    call_id = str(result.get("tool_use_id") or "")
     notes[NOTE_RESULTS_AS_TEXT] += 1
-    label = "tool error" if result.get("is_error") else "tool result"
-    body = result.get("content")
+    label, body = "tool error" if result.get("is_error") else "tool result", result.get("content")
     parts = body if isinstance(body, list) else []
     images = [part for part in parts if isinstance(part, dict) and part.get("type") == "image"]
-    text_block = {"type": "text", "text": f"[{label} without its call, id {call_id}]\n{body_to_text(body)}"}
-    return [(block, None) for block in (text_block, *images)]
+    text = f"[{label} without its call, id {result.get('tool_use_id') or ''}]\n{body_to_text(body)}"
+    return [(block, None) for block in ({"type": "text", "text": text}, *images)]

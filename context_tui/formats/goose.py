@@ -183,13 +183,12 @@ def _parse_result(value: dict[str, Any]) -> Block:
     body: Any = outcome.get("value")
     failed = isinstance(body, dict) and body.get("isError") is True
     parts = as_list(body.get("content") if isinstance(body, dict) else body)
-    content = [_parse_result_content(each) for each in parts if _is_for_model(each)]
+    content = []
+    for part in parts:
+        audience = as_list(as_object(as_object(part).get("annotations")).get("audience"))
+        if not audience or "assistant" in audience:
+            content.append(_parse_result_content(part))
     return build_tool_result(call_id, content, is_error=failed)
-
-
-def _is_for_model(part: Any) -> bool:
-    audience = as_list(as_object(as_object(part).get("annotations")).get("audience"))
-    return not audience or "assistant" in audience
 
 
 def _parse_result_content(part: Any) -> Any:

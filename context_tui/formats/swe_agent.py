@@ -81,7 +81,8 @@ class SweAgentShape(DocumentShape):
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         """Read the model, and the rule by which observations are elided, from the configuration."""
         builder.facts.input_includes_cache = True
-        agent = _find_agent_config(run.get("replay_config"))
+        config = run.get("replay_config")
+        agent = as_object(as_object(try_loads(config) if isinstance(config, str) else config).get("agent"))
         if isinstance(name := as_object(agent.get("model")).get("name"), str):
             builder.facts.model = truncate_name(name)
         self._elision = _parse_elision(agent)
@@ -148,11 +149,6 @@ class SweAgentShape(DocumentShape):
 
 def _parse_tags(value: Any) -> frozenset[str]:
     return frozenset(tag for tag in as_list(value) if isinstance(tag, str))
-
-
-def _find_agent_config(config: Any) -> dict[str, Any]:
-    config = try_loads(config) if isinstance(config, str) else config
-    return as_object(as_object(config).get("agent"))
 
 
 def _parse_elision(agent: dict[str, Any]) -> Elision | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 from statistics import median
@@ -172,19 +171,13 @@ def _count_calls(context: Context, tokens: int | None) -> int | None:
 
 def measure_growth(context: Context) -> float | None:
     """Return the median growth per call in recent calls, or None if sizes are too few or falling."""
-    steps = list(_iterate_steps(context))
+    facts, steps = context.facts, list[int]()
+    for row in range(bisect_left(facts.request_message, context.at) - 1, 0, -1)[:RECENT_STEPS]:
+        if facts.request_message[row - 1] < context.epoch_start:
+            break
+        steps.append(facts.requests[row].context - facts.requests[row - 1].context)
     growth = median(steps) if len(steps) >= MIN_STEPS else 0
     return growth if growth > 0 else None
-
-
-def _iterate_steps(context: Context) -> Iterator[int]:
-    """Yield the growth of the recorded size between the last requests of a context, the latest first."""
-    facts = context.facts
-    rows = range(bisect_left(facts.request_message, context.at) - 1, 0, -1)
-    for row in rows[:RECENT_STEPS]:
-        if facts.request_message[row - 1] < context.epoch_start:
-            return
-        yield facts.requests[row].context - facts.requests[row - 1].context
 
 
 def split_context(breakdown: Breakdown, size: int) -> list[ContextPart]:

@@ -224,17 +224,13 @@ def _build_params_model(
     targets: dict[str, list[ParameterTarget]] = {}
     for name, number, path, kind, field in entries:
         if len(defaults[name]) > 1:
-            name = f"{_name_rule(spec, number)}_{name}"
+            rule = spec.rules[number]
+            rule_name = rule.policy if isinstance(rule, PolicyRule) else rule.name or rule.action
+            name = f"{rule_name.replace('-', '_').replace('.', '_')}_{name}"
         fields.setdefault(name, (kind, field))
         targets.setdefault(name, []).append(ParameterTarget(number, path))
     title = "".join(part.capitalize() for part in spec.name.replace("_", "-").replace(".", "-").split("-"))
     return create_model(f"{title}Params", __base__=Params, **fields), targets
-
-
-def _name_rule(spec: PolicySpec, number: int) -> str:
-    rule = spec.rules[number]
-    name = rule.policy if isinstance(rule, PolicyRule) else rule.name or rule.action
-    return name.replace("-", "_").replace(".", "_")
 
 
 def _list_policy_parameters(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from context_tui.compaction.apply import apply, iterate_result_entries
 from context_tui.compaction.plan import Insert, Plan
@@ -107,31 +107,25 @@ def parse_contender(spec: str) -> Contender:
         raise PlanError(f"{spec!r}: extract uses no model; write extract, or name another kind as KIND:MODEL@URL")
     if colon and not model and not is_extract:
         raise PlanError(f"{spec!r}: no model after the colon; name one, or omit the colon")
-    contender = Contender(spec, kind, model, url)
-    for setting in settings:
-        contender = _apply_setting(contender, setting, _SETTING_NAMES["extract" if is_extract else "model"])
-    return contender
+    names, values = _SETTING_NAMES["extract" if is_extract else "model"], dict[str, Any]()
+    for name, _, value in (setting.partition("=") for setting in settings):
+        if name not in names:
+            raise PlanError(f"{spec!r}: unknown setting {name!r}; available: {', '.join(names)}")
+        if name == "prompt" and not value:
+            raise PlanError(f"{spec!r}: prompt is empty; name a file")
+        member = "extract_bytes" if name == "bytes" else name
+        values[member] = value if name == "prompt" else _parse_number(spec, name, value)
+    return Contender(spec, kind, model, url, **values)
 
 
-def _apply_setting(contender: Contender, setting: str, names: tuple[str, ...]) -> Contender:
-    name, _, value = setting.partition("=")
-    if name not in names:
-        raise PlanError(f"{contender.spec!r}: unknown setting {name!r}; available: {', '.join(names)}")
-    if name == "prompt":
-        if not value:
-            raise PlanError(f"{contender.spec!r}: prompt is empty; name a file")
-        return replace(contender, prompt=value)
+def _parse_number(spec: str, name: str, value: str) -> float:
     try:
         number = float(value)
     except ValueError:
         number = 0.0
     if not 0 < number < inf or (name != "timeout" and not number.is_integer()):
-        raise PlanError(f"{contender.spec!r}: {name}={value} is not a positive number; give one such as 600")
-    if name == "timeout":
-        return replace(contender, timeout=number)
-    if name == "bytes":
-        return replace(contender, extract_bytes=int(number))
-    return replace(contender, max_tokens=int(number))
+        raise PlanError(f"{spec!r}: {name}={value} is not a positive number; give one such as 600")
+    return number if name == "timeout" else int(number)
 
 
 def append_summary_request(head: list[Message], previous: str | None) -> list[Message]:
@@ -260,15 +254,10 @@ def compare_summarizers(
     facts, request_matcher = extract_head_facts(plan), FactMatcher(collect_text(shared.request.messages))
     head = set(plan.summarised_message_numbers)
     sums = index_context(plan.context)
-    comparison = Comparison(
-        plan,
-        sum(sums.tokens[sums.position_of[message]] for message in head),
-        facts,
-        tuple(request_matcher.match_fact(fact).preserved for fact in facts),
-        points,
-        tuple(_find_facts_in_tail(session, head, point, facts) for point in points),
-        runs,
-    )
+    head_tokens = sum(sums.tokens[sums.position_of[message]] for message in head)
+    in_request = tuple(request_matcher.match_fact(fact).preserved for fact in facts)
+    in_tail = tuple(_find_facts_in_tail(session, head, point, facts) for point in points)
+    comparison = Comparison(plan, head_tokens, facts, in_request, points, in_tail, runs)
 
     def prepare_for_run(run: ContenderRun, compaction_plan: Plan) -> PreparedSummary:
         own_plan = run.contender.customize_plan(compaction_plan, prompts.get(run.contender.prompt, ""))
@@ -381,14 +370,9 @@ def _run_round(
         summary = write_summary_blocking(run.summarizer, prepared)
     except SummarizerError as error:
         return replace(compaction, error=str(error))
-    matcher = FactMatcher(summary.text)
-    return replace(
-        compaction,
-        summary=summary,
-        checks=tuple(prepared.check_text(summary.text, summary)),
-        survivals=tuple(matcher.match_fact(fact) for fact in facts),
-        cost=compute_cost(summary),
-    )
+    checks, survivals = prepared.check_text(summary.text, summary), map(FactMatcher(summary.text).match_fact, facts)
+    cost = compute_cost(summary)
+    return replace(compaction, summary=summary, checks=tuple(checks), survivals=tuple(survivals), cost=cost)
 
 
 def compute_cost(summary: Summary) -> SummaryCost | None:
@@ -403,9 +387,8 @@ def compute_cost(summary: Summary) -> SummaryCost | None:
         return None
     prompt_rates = rates.select_for_prompt(usage.context_tokens)
     prompt = Usage(usage.input_tokens or 0, usage.cache_read_tokens or 0, usage.cache_write_tokens or 0)
-    return SummaryCost(
-        prompt_rates.compute_recorded_cost(prompt) + prompt_rates.output * usage.output_tokens, rates.date, rates.source
-    )
+    usd = prompt_rates.compute_recorded_cost(prompt) + prompt_rates.output * usage.output_tokens
+    return SummaryCost(usd, rates.date, rates.source)
 
 
 def _find_facts_in_tail(session: Session, head: set[int], point: int, facts: Sequence[Fact]) -> tuple[bool, ...]:
@@ -418,7 +401,7 @@ def _find_facts_in_tail(session: Session, head: set[int], point: int, facts: Seq
 def _notify_request(
     run: ContenderRun, prepared: PreparedSummary, notify: Callable[[str], None], suffix: str = ""
 ) -> None:
-    for line in format_notice(run.summarizer, prepared):
+    repairs = prepared.repairs if run.summarizer.endpoints else ()
+    changes = (f"changed for the provider: {repair}" for repair in repairs)
+    for line in (*format_notice(run.summarizer, prepared), *changes):
         notify(f"{run.name}{suffix}: {line}")
-    for repair in prepared.repairs if run.summarizer.endpoints else ():
-        notify(f"{run.name}{suffix}: changed for the provider: {repair}")

@@ -240,12 +240,11 @@ def measure_breakdown(
 
 def fit_categories(categories: Mapping[str, int], size: int) -> dict[str, int]:
     """Scale the message categories so that all categories add up to *size*; scale all if the prompt exceeds it."""
-    prompt = {name: tokens for name, tokens in categories.items() if name in PROMPT_CATEGORIES}
     messages = {name: tokens for name, tokens in categories.items() if name not in PROMPT_CATEGORIES}
+    prompt = {name: tokens for name, tokens in categories.items() if name in PROMPT_CATEGORIES}
     remainder = size - sum(prompt.values())
-    if remainder < 0 or not any(messages.values()):
-        return scale_tokens(categories, size)
-    return prompt | scale_tokens(messages, remainder)
+    is_scalable = remainder >= 0 and any(messages.values())
+    return prompt | scale_tokens(messages, remainder) if is_scalable else scale_tokens(categories, size)
 
 
 def scale_tokens(tokens: Mapping[str, int], total: int) -> dict[str, int]:

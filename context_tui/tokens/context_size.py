@@ -245,10 +245,10 @@ def _find_recorded_size(context: Context, table: TokenTable | None) -> tuple[int
     position = index_context(context).position_of.get(reply)
     if position is None:
         return None, 0
-    recorded, excess = facts.requests[request].context, _count_unmeasured_output(context, table, request)
-    if reply >= context.last_rewrite:
-        return recorded, sums[-1] - sums[position] + excess
-    return recorded, sums[-1] - _sum_tokens(context_at(facts, reply), table)[-1] + excess
+    is_current = reply >= context.last_rewrite
+    before = sums[position] if is_current else _sum_tokens(context_at(facts, reply), table)[-1]
+    appended = sums[-1] - before + _count_unmeasured_output(context, table, request)
+    return facts.requests[request].context, appended
 
 
 def _count_unmeasured_output(context: Context, table: TokenTable | None, request: int) -> int:

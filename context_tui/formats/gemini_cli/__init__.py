@@ -85,14 +85,11 @@ class GeminiCliFormat(Format):
         for record in _read_records(session, message):
             for tool_call in list_objects(record.get("toolCalls")):
                 if tool_call.get("id") == call_id and (agent := parse_id(tool_call.get("agentId"))):
-                    return self._find_subagent(Path(session.info.path), agent)
+                    for file in find_subagent_files(path := Path(session.info.path)):
+                        if agent == file.stem:
+                            return build_subagent_info(file, self.name, str(path))
+                    raise UnreadableSession(f"{path.name}#{agent}: the file of this sub-agent is not here")
         return None
-
-    def _find_subagent(self, path: Path, agent: str) -> SessionInfo:
-        for file in find_subagent_files(path):
-            if agent == file.stem:
-                return build_subagent_info(file, self.name, str(path))
-        raise UnreadableSession(f"{path.name}#{agent}: the file of this sub-agent is not here")
 
     def is_standalone(self, path: Path) -> bool:
         """Return False for a sub-agent's file, which is in a subfolder of the chats' folder."""

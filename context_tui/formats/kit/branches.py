@@ -85,7 +85,11 @@ class BranchFacts:
             self._selection.update()
         if self._selection is None:
             return self._all_facts
-        self._count_requests()
+        request_messages = self._all_facts.request_message
+        for row in range(self._counted_requests, len(request_messages)):
+            if (index := self._branch_of.get(request_messages[row])) is not None:
+                self._branch_requests[index] += 1
+        self._counted_requests = len(request_messages)
         selection, facts = self._selection, self._selection.facts
         facts.branches = []
         for number, (branch, requests) in enumerate(zip(self._abandoned, self._branch_requests, strict=True), 1):
@@ -122,13 +126,6 @@ class BranchFacts:
         self._removed_messages = set(self._tree.replaced or ()).union(*self._abandoned)
         self._branch_of = {message: index for index, branch in enumerate(self._abandoned) for message in branch}
         return old_state != (self._abandoned, self._removed_messages, self._removed_events)
-
-    def _count_requests(self) -> None:
-        request_messages = self._all_facts.request_message
-        for row in range(self._counted_requests, len(request_messages)):
-            if (index := self._branch_of.get(request_messages[row])) is not None:
-                self._branch_requests[index] += 1
-        self._counted_requests = len(request_messages)
 
     def _select_branch(self) -> Facts:
         branches, replaced = self._tree.find_abandoned_branches(), self._tree.replaced

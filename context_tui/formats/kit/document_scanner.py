@@ -116,8 +116,8 @@ class DocumentScanner:
         self._path, self._info, self._new_shape = path, info, shape
         self._is_resumable = not related_files and not needs_lookahead
         self._read_runs, self.related_files = read_runs or make_run_reader(shape), tuple(related_files)
-        self._stamp: tuple[tuple[int, int] | None, ...] = ()
-        self._start_run(self._read_run_and_stamp())
+        self._stamp = self._read_stamp()
+        self._start_run(self._read_run())
 
     @property
     def progress(self) -> float:
@@ -145,10 +145,9 @@ class DocumentScanner:
     def _scan_element(self, place: int) -> None:
         element, location = self.elements[place], f"element {place}"
         size = count_element_bytes(element)
-        if reason := files.format_too_large(size):
-            self._builder.add_problem(place, size, location, reason)
-            return
         try:
+            if reason := files.format_too_large(size):
+                raise ValueError(reason)
             value = decode_element(element)
         except ValueError as error:
             self._builder.add_problem(place, size, location, str(error))
@@ -173,10 +172,6 @@ class DocumentScanner:
     def _read_stamp(self) -> tuple[tuple[int, int] | None, ...]:
         return tuple(map(files.read_file_stamp, (self._path, *self.related_files)))
 
-    def _read_run_and_stamp(self) -> Run:
-        self._stamp = self._read_stamp()
-        return self._read_run()
-
     def _read_run(self) -> Run:
         runs = self._read_runs(self._path)
         number = int(self._info.id or 0) if (self._info.id or "0").isdecimal() else -1
@@ -193,8 +188,9 @@ class DocumentScanner:
         self.shape.read_metadata(run, self._builder)
 
     def _reload(self) -> bool:
+        self._stamp = self._read_stamp()
         try:
-            run = self._read_run_and_stamp()
+            run = self._read_run()
         except UnreadableSession:  # it is being written: keep what was read
             return False
         elements = _append_response(run, self.shape)

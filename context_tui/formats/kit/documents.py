@@ -179,8 +179,8 @@ def encode_run(run: Run) -> bytes:
     elements = b",".join(_encode_element(each) for each in run.elements if not isinstance(each, BrokenElement))
     if not run.key:
         return b"[%s]\n" % elements
-    members = {name: value for name, value in run.members.items() if not isinstance(value, BrokenElement)}
-    encoded = {**{name: _encode_element(value) for name, value in members.items()}, run.key: b"[%s]" % elements}
+    members = ((name, value) for name, value in run.members.items() if not isinstance(value, BrokenElement))
+    encoded = {**{name: _encode_element(value) for name, value in members}, run.key: b"[%s]" % elements}
     return b"{%s}\n" % b",".join(b"%s:%s" % (compact_json(name), value) for name, value in encoded.items())
 
 
@@ -286,14 +286,10 @@ def _parse_run(element: Element, lists: MessageLists) -> Run | None:
         return Run({}, elements) if any(map(lists.is_element, elements[:MAX_CHECKED_ELEMENTS])) else None
     members = decode_members(element)
     for _ in range(len(WRAPPER_KEYS) + 1):
-        if members is None:
-            return None
-        if message_lists := lists.find_lists(members):
-            key, note = next(iter(message_lists)), ""
-            if len(message_lists) > 1:
-                key, note = _choose_sent_list(message_lists, members)
-            return make_run(members, key, message_lists[key], note)
-        members = _unwrap_log_entry(members)
+        if members and (found := lists.find_lists(members)):
+            key, note = _choose_sent_list(found, members) if len(found) > 1 else (next(iter(found)), "")
+            return make_run(members, key, found[key], note)
+        members = _unwrap_log_entry(members) if members else None
     return None
 
 
@@ -308,11 +304,9 @@ def _choose_sent_list(lists: dict[str, list[Element]], members: dict[str, Elemen
     sizes = {key: bytes_to_tokens(sum(map(count_element_bytes, elements))) for key, elements in lists.items()}
     list_names = " and ".join(f"{key} (est. {size:,} tokens)" for key, size in sizes.items())
     recorded = _parse_input_tokens(members.get("response"))
-    if not recorded:
-        key = next(iter(lists))
-        return key, f"the file holds {list_names}; {key} is shown, as no usage is recorded"
-    key = min(sizes, key=lambda key: abs(sizes[key] - recorded))
-    return key, f"the file holds {list_names}; {key} is shown, as it is closest to the recorded {recorded:,} tokens"
+    key = min(sizes, key=lambda key: abs(sizes[key] - recorded)) if recorded else next(iter(lists))
+    reason = f"it is closest to the recorded {recorded:,} tokens" if recorded else "no usage is recorded"
+    return key, f"the file holds {list_names}; {key} is shown, as {reason}"
 
 
 def _parse_input_tokens(response: Element) -> int:

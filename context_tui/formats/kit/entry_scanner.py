@@ -158,19 +158,15 @@ class _EntryPass:
         entries = self.read_entries(self.ids[place : place + self._batch])
         is_large = sum(entry.size for entry in entries) > BATCH_BYTES
         self._batch = 1 if is_large else min(2 * self._batch, BATCH_SIZE)
-        for entry in entries:
-            self._append(entry)
-
-    def _append(self, entry: Entry) -> None:
-        place, builder, location = len(self.checksums), self.builder, f"{self.entry_name} {truncate_name(entry.id)}"
-        self.checksums.append(entry.checksum)
-        too_large = files.format_too_large(entry.size) or (files.TOO_LARGE if entry.texts is None else "")
-        if reason := entry.problem or too_large:
-            builder.add_problem(place, entry.size, location, reason)
-            return
-        old_count = len(builder.facts)
-        if added := self._adder.add(entry, location, place, entry.size):
-            self.shape.add_facts(entry, added[0], range(old_count, len(builder.facts)), builder)
+        builder = self.builder
+        for place, entry in enumerate(entries, len(self.checksums)):
+            location, old_count = f"{self.entry_name} {truncate_name(entry.id)}", len(builder.facts)
+            self.checksums.append(entry.checksum)
+            too_large = files.format_too_large(entry.size) or (files.TOO_LARGE if entry.texts is None else "")
+            if reason := entry.problem or too_large:
+                builder.add_problem(place, entry.size, location, reason)
+            elif added := self._adder.add(entry, location, place, entry.size):
+                self.shape.add_facts(entry, added[0], range(old_count, len(builder.facts)), builder)
 
     def is_unchanged(self, ids: Sequence[str]) -> bool:
         """Return whether *ids*, as listed now, begin with the entries read so far, and these are unchanged."""
@@ -184,15 +180,14 @@ class _EntryPass:
         return True
 
 
-class _LinearTree:
-    """Tree in which each of *count* messages follows the previous one, with *abandoned* branches."""
+class _LinearTree(NamedTuple):
+    """Tree in which each message follows the previous one, with abandoned branches."""
 
-    revision, replaced = 1, None
+    find_abandoned_branches: Callable[[], list[set[int]]]
+    parents: range
+    revision: int = 1
+    replaced: None = None
     event_positions: Mapping[tuple[str, int], int] = {}
-
-    def __init__(self, abandoned: list[set[int]], count: int) -> None:
-        self.find_abandoned_branches = lambda: abandoned
-        self.parents = range(-1, count - 1)
 
 
 class EntryScanner:
@@ -237,8 +232,8 @@ class EntryScanner:
     def session(self) -> Session:
         builder = self._pass.builder
         session_id, branch_id = split_branch_id(self._info.id)
-        tree, info = _LinearTree(self._pass.abandoned, len(builder.facts)), replace(self._info, id=branch_id)
-        facts = BranchFacts(builder.facts, tree, info, session_id).select_facts()
+        tree = _LinearTree(lambda: self._pass.abandoned, range(-1, len(builder.facts) - 1))
+        facts = BranchFacts(builder.facts, tree, replace(self._info, id=branch_id), session_id).select_facts()
         return Session(facts, EntryContent(self._pass, facts), self._info, len(facts))
 
     def _refresh(self) -> bool:

@@ -281,7 +281,7 @@ def _validate(record: RecordCase) -> RecordCase:
 
 
 def _validate_message(record: MessageRecord) -> MessageRecord:
-    usage, notes = parse_usage_or_note(_validate_usage, record.usage) if record.usage else (None, ())
+    usage, notes = parse_usage_or_note(_validate_usage, record.usage)
     blocks = [*map(parse_block, record.blocks)]
     if not notes and all(map(is_, blocks, record.blocks)):
         return record
@@ -351,11 +351,9 @@ class MessageBuilder:
     def add(self, parsed: ParsedRecord, place: int, length: int, location: str) -> int:
         """Add the record at *place*, and return the number of its first message, or -1 if it has none."""
         facts = self.facts
-        message = row = -1
+        message = row = owner = number = -1
         numbers: dict[int, int] = {}  # messages of this record, by their number in it
-        owner, number = -1, -1
-        notes: list[str] = []
-        compaction: FullCompactionRecord | None = None
+        notes, compaction = list[str](), None
         for record in list_cases(parsed):
             notes += record.notes
             if isinstance(record, MessageRecord | OmittedMessage):
@@ -389,12 +387,10 @@ class MessageBuilder:
                 self._add_other(record)
         row = row if row >= 0 else facts.add_record(place, length, RecordKind.METADATA)
         facts.problems.extend(Problem(location, note, row) for note in notes)
-        if compaction and numbers:
-            self._add_full_compaction(compaction, numbers)
-        elif compaction and len(facts):
-            # The newest message may not be in the context any more.
-            self._add_full_compaction(compaction, {0: len(facts) - 1})
-            facts.epochs[-1] = replace(facts.epochs[-1], start=len(facts))
+        if compaction and len(facts):
+            self._add_full_compaction(compaction, numbers or {0: len(facts) - 1})
+            if not numbers:  # the newest message may not be in the context any more
+                facts.epochs[-1] = replace(facts.epochs[-1], start=len(facts))
         return message
 
     def _add_other(self, record: RecordCase) -> None:

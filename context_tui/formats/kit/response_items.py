@@ -11,6 +11,7 @@ from context_tui.formats.kit.values import (
     RAW_ARGUMENTS_KEY,
     as_list,
     as_object,
+    as_text,
     build_text,
     build_tool_result,
     build_tool_use,
@@ -80,9 +81,8 @@ def parse_item(item: Any) -> MessageRecord | MetadataRecord:
         return MessageRecord(ROLES[role], _parse_blocks(item.get("content")))
     if kind == "reasoning":
         return MessageRecord(Role.ASSISTANT, [build_thinking(item)])
-    if kind in CALL_ARGUMENT_KEYS and (
-        call_id := item.get("call_id") or (item.get("id") if kind == "local_shell_call" else None)
-    ):
+    call_id = item.get("call_id") or (item.get("id") if kind == "local_shell_call" else None)
+    if kind in CALL_ARGUMENT_KEYS and call_id:
         return MessageRecord(Role.ASSISTANT, [_build_tool_use(item, kind, parse_id(call_id))])
     if kind in CALL_OUTPUT_KEYS and item.get("call_id"):
         return MessageRecord(Role.USER, [_build_tool_result(item, kind)], has_results=True)
@@ -215,14 +215,12 @@ class ItemWriter:
     def write_message(self, message: int, *, as_user: bool = False) -> list[WrittenItem]:
         """Return the items for a message. With *as_user*, none of its text is attributed to the assistant."""
         origin = find_origin(self._session, message)
-        items = self._read_items(origin) if isinstance(origin, Origin) else None
         facts = self._session.facts
         injected = list_injected(facts, facts.blocks_of(message))
-        blocks = self._session.content.blocks(message)
         by_assistant = facts.role[message] == Role.ASSISTANT and not as_user
-        if items is None or not isinstance(origin, Origin):
-            return list(self._build_items(blocks, injected, by_assistant))
-        return list(self._reuse_items(origin, items, injected, by_assistant))
+        if isinstance(origin, Origin) and (items := self._read_items(origin)) is not None:
+            return list(self._reuse_items(origin, items, injected, by_assistant))
+        return list(self._build_items(self._session.content.blocks(message), injected, by_assistant))
 
     def _reuse_items(
         self, origin: Origin, items: list[Item], injected: list[bool], by_assistant: bool
@@ -336,10 +334,9 @@ def build_image_part(block: Block) -> Item | None:
     source = as_object(block.get("source"))
     if isinstance(data := source.get("data"), str):
         return {"type": "input_image", "image_url": f"data:{source.get('media_type') or 'image/png'};base64,{data}"}
-    if isinstance(url := source.get("url"), str) and url:
-        return {"type": "input_image", "image_url": url}
-    if isinstance(file := source.get("file_id"), str) and file:
-        return {"type": "input_image", "file_id": file}
+    for name, key in (("url", "image_url"), ("file_id", "file_id")):
+        if text := as_text(source.get(name)):
+            return {"type": "input_image", key: text}
     return None
 
 

@@ -33,7 +33,13 @@ def clear_rows(session: Session, texts: Mapping[int, str], check: SessionCheck) 
     if any(new != RESULT_STUB for new in texts.values()):
         raise Error(f"koda clears results to {RESULT_STUB!r}, and the plan to something else; choose koda-microcompact")
     entry_pass = content.entry_pass
-    ids = {int(content.get_entry_id(record)) for record in _find_records(session, texts)}
+    facts, ids = session.facts, set[int]()
+    for message in sorted({facts.block_message[block] for block in texts}):
+        blocks, records = list(facts.blocks_of(message)), list(facts.records_of(message))
+        if len(blocks) != len(records) or any(facts.kind[block] != Kind.TOOL_RESULT for block in blocks):
+            raise Error(f"message {message}: does not have one row per result; it cannot be changed in place")
+        pairs = zip(blocks, records, strict=True)
+        ids |= {int(content.get_entry_id(record)) for block, record in pairs if block in texts}
     path = Path(os.path.realpath(source.path))
     source.database.close()  # else this program itself has it open
     with closing(LockedDatabase(path)) as database:
@@ -53,16 +59,6 @@ def clear_rows(session: Session, texts: Mapping[int, str], check: SessionCheck) 
                 raise Error(f"{path}: more would change than the cleared results; nothing was changed")
             check(reread)
     return backup
-
-
-def _find_records(session: Session, texts: Mapping[int, str]) -> list[int]:
-    facts, matches = session.facts, []
-    for message in sorted({facts.block_message[block] for block in texts}):
-        blocks, records = list(facts.blocks_of(message)), list(facts.records_of(message))
-        if len(blocks) != len(records) or any(facts.kind[block] != Kind.TOOL_RESULT for block in blocks):
-            raise Error(f"message {message}: does not have one row per result; it cannot be changed in place")
-        matches += [record for block, record in zip(blocks, records, strict=True) if block in texts]
-    return matches
 
 
 def _compute_expected_checksums(source: KodaSource, old_checksums: list[int], ids: set[int]) -> list[int]:

@@ -83,7 +83,8 @@ class GeminiShape(DocumentShape):
         if not isinstance(value, dict) or not isinstance(value.get("parts"), list):
             raise ValueError("not a content: no parts")
         blocks = list(parse_content(value["parts"]))
-        names = (parse_id(part["functionResponse"].get("name")) for part in value["parts"] if _is_answer(part))
+        answers = (as_object(part).get("functionResponse") for part in value["parts"])
+        names = (parse_id(answer.get("name")) for answer in answers if isinstance(answer, dict))
         if value.get("role") == "model":
             calls = [block for block in blocks if block.get("type") == "tool_use"]
             for number, call in enumerate(calls):
@@ -119,14 +120,8 @@ class GeminiShape(DocumentShape):
 
 
 def parse_gemini_api_usage(value: Any) -> Any:
-    output = ("candidatesTokenCount", "thoughtsTokenCount")
-    return parse_usage(
-        value, "promptTokenCount", cache_read="cachedContentTokenCount", output=output, includes_cache=True
-    )
-
-
-def _is_answer(part: Any) -> bool:
-    return isinstance(part, dict) and isinstance(part.get("functionResponse"), dict)
+    cached, output = "cachedContentTokenCount", ("candidatesTokenCount", "thoughtsTokenCount")
+    return parse_usage(value, "promptTokenCount", cache_read=cached, output=output, includes_cache=True)
 
 
 class Api(NamedTuple):

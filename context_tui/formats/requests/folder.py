@@ -86,10 +86,8 @@ class RequestFolder:
         responses = {file.name: file for file in files if file.name.endswith(RESPONSE_SUFFIX)}
         rows, problems = self._read_index(requests, responses)
         paired = {row.response for row in rows.values()}
-        self._pair_by_content(
-            [file for name, file in requests.items() if name not in rows],
-            [file for name, file in responses.items() if name not in paired],
-        )
+        open_requests = [file for name, file in requests.items() if name not in rows]
+        self._pair_by_content(open_requests, [file for name, file in responses.items() if name not in paired])
         exchanges = []
         for name, file in requests.items():
             seconds, pair = file.changed // 1_000_000, self._pairs.get(name, "")
@@ -119,8 +117,7 @@ class RequestFolder:
     def _read_index(
         self, requests: dict[str, _File], responses: dict[str, _File]
     ) -> tuple[dict[str, _IndexRow], list[Problem]]:
-        rows, problems = dict[str, _IndexRow](), list[Problem]()
-        requests_by_response = dict[str, str]()
+        rows, problems, requests_by_response = dict[str, _IndexRow](), list[Problem](), dict[str, str]()
         path = self.path / INDEX_NAME
         lines = read_whole_file(path).split(b"\n") if path.is_file() else []
         for number, line in enumerate(lines, 1):

@@ -44,16 +44,13 @@ def format_firing_price(price: FiringPrice, priced: ReplayPrice) -> str:
     """Format a firing's tokens cleared and rewritten, break-even, remaining calls, verdict and cost in one line."""
     written = f"{price.rewritten:,} rewritten{' (the cache had expired)' if price.cold else ''}"
     summary = f", {format_price(price.summarizer, priced)} for the summary" if price.summarizer else ""
-    outlook = f"{_format_remaining(price.calls_left)}: {VERDICT_TEXTS[price.verdict]}"
+    remain = "remains" if price.calls_left == 1 else "remain"
+    outlook = f"{format_count(price.calls_left, 'call')} {remain}: {VERDICT_TEXTS[price.verdict]}"
     saving = format_saving(-price.cost, priced.rate_table.unit, with_unit=True)
     return (
         f"{format_count(price.cleared, 'token')} cleared, {written}{summary}; "
         f"breaks even {format_break_even(price)}, {outlook}, {saving}"
     )
-
-
-def _format_remaining(calls: int) -> str:
-    return f"{format_count(calls, 'call')} {'remains' if calls == 1 else 'remain'}"
 
 
 def format_break_even_calls(calls: float | None) -> str:

@@ -216,7 +216,9 @@ class Walk:
             if step.policy.phases.isdisjoint(phases):
                 continue
             if self.history.generation != generation:
-                state, generation = self._build_rewritten_state(state), self.history.generation
+                generation, estimate = self.history.generation, self.history.estimate
+                state = replace(state, believed_tokens=estimate, estimated_tokens=estimate, context_rewritten=True)
+                state = replace(state, message_count=len(self.history.order), result_count=self.history.results)
             trigger = step.policy.trigger(state, step.params)
             if trigger.fires:
                 self._fire(step, state, message)
@@ -264,17 +266,6 @@ class Walk:
             self._finish_summary(message)
         elif (plan := self._make_plan(step, state)) is not None:
             self._apply_plan(step, plan, believed, message, message)
-
-    def _build_rewritten_state(self, state: RuntimeState) -> RuntimeState:
-        history = self.history
-        return replace(
-            state,
-            believed_tokens=history.estimate,
-            estimated_tokens=history.estimate,
-            message_count=len(history.order),
-            result_count=history.results,
-            context_rewritten=True,
-        )
 
     def _make_plan(self, step: _PolicyStep, state: RuntimeState) -> Plan | None:
         history, name, replan_on = self.history, step.policy.name, step.policy.replan_on

@@ -269,12 +269,9 @@ def build_summary_request(old_messages: list[Message], previous: str | None) -> 
 
 def format_transcript(messages: list[Message]) -> str:
     """Format messages as agent-sdk does for its summarizer: full text under each role, and other blocks abridged."""
-    parts = []
-    for message in messages:
-        role = "Assistant" if message.get("role") == "assistant" else "User"
-        text = "\n".join(_abridge_content(message.get("content")))
-        parts.append(f"{role}:\n{text}")
-    return "\n\n".join(parts)
+    roles = ("Assistant" if message.get("role") == "assistant" else "User" for message in messages)
+    texts = ("\n".join(_abridge_content(message.get("content"))) for message in messages)
+    return "\n\n".join(f"{role}:\n{text}" for role, text in zip(roles, texts, strict=True))
 
 
 def _abridge_content(content: Any) -> Iterator[str]:

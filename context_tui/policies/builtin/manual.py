@@ -57,7 +57,10 @@ class Manual(BasePolicy):
 
     def plan(self, context: Context, params: ManualParams, state: RuntimeState) -> Plan:
         messages = dict.fromkeys(message for message, _ in params.clear)
-        block_rows = {message: self._list_block_rows(context, message) for message in messages}
+        block_rows = dict[int, list[int]]()
+        for message in messages:
+            self._find_position(context, message)
+            block_rows[message] = list(context.facts.blocks_of(message)) if message < context.at else []
         rows = [self._find_result_row(context, block_rows[at], at, ordinal) for at, ordinal in params.clear]
         cut = 0 if params.cut is None else self._find_position(context, params.cut)
         boundary = find_cut_before_pairs(context, cut)
@@ -83,10 +86,6 @@ class Manual(BasePolicy):
         if position is None:
             raise PlanError(f"manual: message {message:,} is not in the context at this point")
         return position
-
-    def _list_block_rows(self, context: Context, message: int) -> list[int]:
-        self._find_position(context, message)
-        return list(context.facts.blocks_of(message)) if message < context.at else []
 
     def _find_result_row(self, context: Context, rows: list[int], message: int, ordinal: int) -> int:
         if not 0 <= ordinal < len(rows) or context.facts.kind[rows[ordinal]] != Kind.TOOL_RESULT:

@@ -209,9 +209,8 @@ class AnswerReader:
     def _insert(self, message: object, place: int) -> None:
         text = _get_only_text(message) if isinstance(message, dict) else None
         if not isinstance(message, dict) or text is None or message.get("role") not in ("user", "assistant"):
-            raise ProgramError(
-                "a new message is no single text of user or assistant; calls and results must have been sent"
-            )
+            reason = "is no single text of user or assistant; calls and results must have been sent"
+            raise ProgramError(f"a new message {reason}")
         prefix, mark, suffix = text.partition(SUMMARY_PLACE)
         holds_summary = message.get("summary") is True
         if holds_summary and not mark:
@@ -237,10 +236,9 @@ class AnswerReader:
                 owner = facts.block_message[other] if other >= 0 else -1
                 if other >= 0 and other not in lost and owner in self._position_of and other in copy.rows[owner]:
                     lost_name, other_name = ("call", "result") if is_call else ("result", "call")
-                    message, call_id = facts.block_message[row], truncate_name(sanitize_line(facts.call_id(row)))
-                    raise ProgramError(
-                        f"it drops the {lost_name} {call_id} in message {message:,}, not the {other_name} in {owner:,}"
-                    )
+                    name = f"{lost_name} {truncate_name(sanitize_line(facts.call_id(row)))}"
+                    place = f"message {facts.block_message[row]:,}, not the {other_name} in {owner:,}"
+                    raise ProgramError(f"it drops the {name} in {place}")
 
     def _update_copy(self) -> None:
         copy = self._copy

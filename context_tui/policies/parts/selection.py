@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BeforeValidator
@@ -127,11 +128,10 @@ class BlockSelector:
         beyond = len(chosen)
         if keep.result_tokens is not None:
             beyond = _count_beyond_budget(chosen, count_tokens, keep.result_tokens)
-        if keep.results is not None:
-            if keep.count == "eligible":
-                chosen = chosen[: _count_cleared(len(chosen), keep)]
-            else:
-                chosen = slice_between(chosen, 0, _count_cleared(len(blocks.block), keep))
+        if keep.results is not None and keep.count == "eligible":
+            chosen = chosen[: _count_cleared(len(chosen), keep)]
+        elif keep.results is not None:
+            chosen = slice_between(chosen, 0, _count_cleared(len(blocks.block), keep))
         chosen = chosen[:beyond]
         enough = False
         if rule.until:
@@ -317,19 +317,11 @@ def _count_cleared(count: int, keep: Keep) -> int:
 
 def _count_beyond_budget(chosen: Sequence[int], tokens: Callable[[int], int], budget: int) -> int:
     """Count the blocks before the newest *budget* tokens, including the block that crosses the limit."""
-    total = 0
-    for count in range(len(chosen), 0, -1):
-        total += tokens(chosen[count - 1])
-        if total > budget:
-            return count
-    return 0
+    totals = accumulate(map(tokens, reversed(chosen)))
+    return next((len(chosen) - newer for newer, total in enumerate(totals) if total > budget), 0)
 
 
 def _count_until_freed(chosen: Sequence[int], tokens: Callable[[int], int], enough: int, marker_tokens: int) -> int:
     """Count the oldest blocks that free *enough* tokens together, or all blocks."""
-    freed = 0
-    for count, number in enumerate(chosen, 1):
-        freed += tokens(number) - marker_tokens
-        if freed >= enough:
-            return count
-    return len(chosen)
+    totals = accumulate(tokens(number) - marker_tokens for number in chosen)
+    return next((count for count, freed in enumerate(totals, 1) if freed >= enough), len(chosen))

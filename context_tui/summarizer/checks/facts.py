@@ -122,19 +122,18 @@ def extract_text_pieces(blocks: Iterable[tuple[int, int, str, dict[str, Any], bo
             case {"type": "text", "text": str(text)}:
                 speaker = FactSource.ASSISTANT if role == "assistant" else FactSource.USER
                 source = FactSource.SUMMARY if summary else speaker
-                yield TextPiece(message, ordinal, source, _truncate_middle(_strip_injected(text)))
+                text = _strip_injected(text)
             case {"type": "tool_use"}:
                 source = FactSource.CHANGE if parse_call(block).changed else FactSource.CALL
                 text = "\n".join(_find_strings(block.get("input")))
-                yield TextPiece(message, ordinal, source, _truncate_middle(text))
             case {"type": "tool_result"}:
                 source = FactSource.FAILED if block.get("is_error") else FactSource.RESULT
                 text = extract_result_text(block.get("content"))
-                yield TextPiece(message, ordinal, source, _truncate_middle(text))
-
-
-def _truncate_middle(text: str) -> str:
-    return text if len(text) <= MAX_BLOCK_CHARS else f"{text[: MAX_BLOCK_CHARS // 2]}\n{text[-MAX_BLOCK_CHARS // 2 :]}"
+            case _:
+                continue
+        if len(text) > MAX_BLOCK_CHARS:
+            text = f"{text[: MAX_BLOCK_CHARS // 2]}\n{text[-MAX_BLOCK_CHARS // 2 :]}"
+        yield TextPiece(message, ordinal, source, text)
 
 
 def extract_facts(pieces: Iterable[TextPiece], tools: frozenset[str] = frozenset()) -> list[Fact]:
@@ -149,15 +148,11 @@ def extract_facts(pieces: Iterable[TextPiece], tools: frozenset[str] = frozenset
             for key, text, at in finder(piece):
                 occurrence = _Occurrences(text, piece, at, {piece.source}, {piece.message})
                 occurrences[kind].setdefault(key, occurrence).merge(occurrence)
-    paths = _merge_paths(occurrences[FactKind.PATH])
-    occurrences[FactKind.PATH] = {
-        key: each for key, each in paths.items() if each.is_in_prose_or_call or len(each.messages) > 1
-    }
-    occurrences[FactKind.IDENTIFIER] = {
-        key: each
-        for key, each in occurrences[FactKind.IDENTIFIER].items()
-        if key not in tools and (each.sources & _CALL_SOURCES or len(each.messages) > 1)
-    }
+    paths, names = _merge_paths(occurrences[FactKind.PATH]), occurrences[FactKind.IDENTIFIER]
+    anywhere = _PROSE_SOURCES | _CALL_SOURCES
+    occurrences[FactKind.PATH] = {key: each for key, each in paths.items() if each.is_common(anywhere)}
+    named = {key: each for key, each in names.items() if key not in tools and each.is_common(_CALL_SOURCES)}
+    occurrences[FactKind.IDENTIFIER] = named
     needs = _compute_required_parts(occurrences[FactKind.PATH])
     return [
         _build_fact(kind, key, each, needs.get(key, 1))
@@ -180,9 +175,9 @@ class _Occurrences:
     sources: set[FactSource]
     messages: set[int]
 
-    @property
-    def is_in_prose_or_call(self) -> bool:
-        return bool(self.sources & (_PROSE_SOURCES | _CALL_SOURCES))
+    def is_common(self, sources: frozenset[FactSource]) -> bool:
+        """Return whether one of *sources* holds the fact, or more than one message."""
+        return bool(self.sources & sources) or len(self.messages) > 1
 
     @property
     def sort_key(self) -> tuple[int, int, int]:

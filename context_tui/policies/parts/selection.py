@@ -144,7 +144,8 @@ class BlockSelector:
         sizes = [*map(self._build_token_counter(), chosen)]
         sum_by_rule = sum(map(count_tokens, chosen) if limits.by_character else sizes)
         rows = [blocks.block[number] for number in chosen]
-        return Selection(rows, sizes, sum_by_rule, older, KeepReasons(self, low, enough))
+        # A copy holds no columns, which a replay would otherwise keep for each of its firings.
+        return Selection(rows, sizes, sum_by_rule, older, KeepReasons(replace(self), low, enough))
 
     def _find_candidates(self, longer_than: int | None) -> list[int]:
         unmarked, rule = self._find_by_marker(is_cleared=False), self.rule

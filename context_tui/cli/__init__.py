@@ -55,8 +55,9 @@ def _run_guarded(arguments: list[str]) -> int:
     try:
         try:
             code = _dispatch(arguments)
-        finally:
-            _clean_up()
+        finally:  # during interpreter shutdown, a second signal could interrupt the removal
+            if temporary := sys.modules.get("context_tui.text.files"):
+                temporary.remove_open_folders()
         if code > SIGNAL_EXIT_BASE:
             _drop_closed_streams()
         sys.stdout.flush()
@@ -121,12 +122,6 @@ def _choose_completed_command(words: list[str]) -> str:
     if name:
         os.environ["_ARGCOMPLETE"] = "2"  # the number of the word at which the arguments of the parser start
     return name
-
-
-def _clean_up() -> None:
-    """Remove private temporary folders now: during interpreter shutdown a second signal could interrupt the removal."""
-    if temporary := sys.modules.get("context_tui.text.files"):
-        temporary.remove_open_folders()
 
 
 def _open_closed_streams() -> None:

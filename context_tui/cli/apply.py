@@ -7,9 +7,8 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from context_tui.cli.options import CommandParser, build_choice_type, open_named_session
 from context_tui.cli.output import offer_leftover_removal, pick_fields, print_line, print_notice, write_json
@@ -36,8 +35,7 @@ from context_tui.tokens import estimate
 from context_tui.tokens.measures import build_calibrated_table
 
 
-@dataclass(frozen=True)
-class WrittenSummary:
+class WrittenSummary(NamedTuple):
     """The summary written for a plan; ``kind`` is ``model`` or ``extract``."""
 
     kind: str
@@ -155,7 +153,7 @@ def build_report(
             "estimator": "bytes/4",
         },
         **build_request_report(request),
-        "summary": asdict(summary) if summary else None,
+        "summary": summary._asdict() if summary else None,
         "check": {
             "inherited": [pick_fields(each, _ORPHAN_FIELDS) for each in check.inherited],
             "introduced": [pick_fields(each, _ORPHAN_FIELDS) for each in check.introduced],

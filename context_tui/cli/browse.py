@@ -70,11 +70,7 @@ def open_inspector(specs: Sequence[str], options: argparse.Namespace, *, demo: b
 
 
 def _find_newest_session() -> SessionInfo:
-    """Find the newest session of the working folder, to follow it.
-
-    Raises:
-        UnreadableSession: no agent has recorded one here.
-    """
+    """Find the newest session of the working folder, to follow it; raises UnreadableSession if there is none."""
     from context_tui.library.discovery import find_newest_session
 
     entry = find_newest_session()

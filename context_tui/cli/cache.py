@@ -101,9 +101,8 @@ def _print_report(sessions: Sequence[break_report.SessionBreaks], case_count: in
         print_line("  nothing that was in the cache was paid again")
         return
     costs = break_report.group_cases(cases, lambda case: "")[0].costs
-    print_line(
-        f"  paid again: {again:,} tokens, {break_report.format_costs(costs)} more than reading them from the cache"
-    )
+    extra = break_report.format_costs(costs)
+    print_line(f"  paid again: {again:,} tokens, {extra} more than reading them from the cache")
     _print_groups("causes", "cause", break_report.group_cases(cases, break_report.get_cause), again)
     for title, column, get_name in (("by agent", "agent", _get_agent), ("by project", "project", _get_project)):
         groups = break_report.group_cases(cases, get_name)

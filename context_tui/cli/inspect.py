@@ -12,14 +12,13 @@ from typing import Any
 
 from context_tui.cli.options import CommandParser, build_choice_type, open_named_session
 from context_tui.cli.output import build_session_name, pick_fields, print_line, print_notice, print_table, write_json
-from context_tui.cli.prompt_report import build_prompt_report, print_prompt_report
 from context_tui.compaction.recorded_compactions import (
     RecordedCompaction,
     count_tokens_by_category,
     find_recorded_compactions,
 )
 from context_tui.errors import ExitCode
-from context_tui.formats.opening import choose_session, list_unrecorded
+from context_tui.formats.opening import choose_session, describe_request_source, list_unrecorded
 from context_tui.lab.fullness import PART_NAMES, compute_fullness
 from context_tui.lab.price.break_report import build_break_report
 from context_tui.lab.price.breaks import find_cache_breaks
@@ -36,11 +35,11 @@ from context_tui.session.values import Kind, MessageFlag, RecordKind, Role
 from context_tui.text.numbers import format_count
 from context_tui.text.sanitize import make_visible
 from context_tui.tokens.accounting import compute_believed_size, estimate_prompt, find_last_usage
-from context_tui.tokens.breakdown import measure_breakdown
+from context_tui.tokens.breakdown import ToolSchema, measure_breakdown, measure_prompt, measure_servers
 from context_tui.tokens.calibration import Calibration, ErrorStats
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.context_size import SizeSource, measure_context
-from context_tui.tokens.estimate_check import EstimateCheck, check_estimate
+from context_tui.tokens.estimate_check import check_estimate
 from context_tui.tokens.estimators import bytes4, count_message_tokens
 from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrated_table, measure_exactly
 
@@ -203,25 +202,21 @@ def build_report(
         "ruler": {"kind": measure, "name": name, "note": (sizes and sizes.note) or None},
         "by_category": parts.by_category,
         "by_tool": [asdict(share) for share in parts.by_tool],
-        **build_prompt_report(session, context, sizes),
+        **_build_prompt_report(session, context, sizes),
         "duplicate_reads": [asdict(read) for read in parts.duplicate_reads],
         "diagnosis": parts.diagnosis,
-        "fit": _build_fit_report(fit) if fit else None,
+        "fit": fit
+        and {
+            **pick_fields(fit, ("recorded", "expected")),
+            "cause": fit.causes_text,
+            "causes": [{"what": cause.label, "tokens": cause.tokens} for cause in fit.causes],
+            "unexplained": fit.unexplained,
+        },
         "calibration": [build_calibration_report(each) for each in calibrated.calibrations],
     }
     if timeline:
         report["timeline"] = build_timeline(session, frozenset(context.order), sizes)
     return report
-
-
-def _build_fit_report(fit: EstimateCheck) -> dict[str, Any]:
-    """Report the estimated and the recorded size, and the causes of the difference; positive means overestimated."""
-    return {
-        **pick_fields(fit, ("recorded", "expected")),
-        "cause": fit.causes_text,
-        "causes": [{"what": cause.label, "tokens": cause.tokens} for cause in fit.causes],
-        "unexplained": fit.unexplained,
-    }
 
 
 def build_calibration_report(calibration: Calibration) -> dict[str, Any]:
@@ -417,7 +412,7 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     _print_calibration(report["calibration"])
     tools = [(share["tool"] or "(call missing)", share["calls"], share["result_tokens"]) for share in report["by_tool"]]
     print_table(f"by tool ({label})", ("tool", "calls", "result tokens"), tools)
-    print_prompt_report(session, report, label)
+    _print_prompt(session, report, label)
     read_cells = itemgetter("path", "count", "tokens", "wasted")
     reads = [read_cells(read) for read in report["duplicate_reads"] if read["wasted"]]
     print_table(f"lines read more than once ({label})", ("path", "reads", "tokens", "tokens read again"), reads, 20)
@@ -456,6 +451,44 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
         timeline_heads = ("message", "turn", "role", f"{unit} tokens", "recorded")
         believed_heads = (f"as {name} counts" for name in runtimes)
         print_table("timeline", (*timeline_heads, *believed_heads, "in context", "blocks"), rows)
+
+
+def _build_prompt_report(session: Session, context: Context, table: TokenTable | None) -> dict[str, Any]:
+    """Build the JSON report on the system prompt, tools and, if the file holds whole requests, injected texts."""
+    return {"exact_requests": session.facts.holds_requests, **asdict(measure_prompt(session, context, table))}
+
+
+def _format_name(name: str, part: dict[str, Any]) -> str:
+    return f"{make_visible(name)} (cache breakpoint)" if part["cache_breakpoint"] else make_visible(name)
+
+
+def _print_prompt(session: Session, report: dict[str, Any], measure: str) -> None:
+    """Print the parts of the prompt or, if the file holds none, how to record them."""
+    system, tools, injected = report["system"], report["tools"], report["injected"]
+    parts = [(_format_name(each["part"], each), each["tokens"]) for each in system]
+    print_table(f"system prompt ({measure})", ("part", "tokens"), parts)
+    rows = [
+        (
+            _format_name(each["name"], each),
+            each["tokens"],
+            each["calls"],
+            "" if each["last_use"] is None else each["last_use"],
+        )
+        for each in tools
+    ]
+    print_table(f"tools in each request ({measure})", ("tool", "tokens", "calls", "last use"), rows)
+    unused = [each for each in tools if not each["calls"]]
+    if unused:
+        tokens = sum(each["tokens"] for each in unused)
+        print_line(f"  {format_count(len(unused), 'tool')}, {tokens:,} tokens, never called")
+    servers = measure_servers(ToolSchema(**each) for each in tools)
+    totals = [(make_visible(each.name), each.tools, each.tokens, each.calls) for each in servers]
+    print_table(f"MCP servers ({measure})", ("server", "tools", "tokens", "calls"), totals)
+    texts = [(make_visible(each["part"]), each["count"], each["tokens"]) for each in injected]
+    print_table(f"injected texts in the context ({measure})", ("part", "times", "tokens"), texts)
+    if not report["exact_requests"] and (advice := describe_request_source(session)):
+        print_line()
+        print_line(advice)
 
 
 def _print_sides(compactions: list[dict[str, Any]]) -> None:
@@ -513,12 +546,13 @@ def _build_size_rows(report: dict[str, Any], label: str) -> list[tuple[object, .
     window, about, fit = report["window"], report["session"], report["fit"]
     is_own = report["ruler"]["kind"] == TokenMeasure.OWN
     content = "bytes / 4 of the content in the file" if is_own else "content in the file"
+    basis = "bytes / 4" if window["recorded_tokens"] is None else "last recorded + bytes / 4 of everything after it"
     next_source = _format_next_request_source(window, "bytes / 4" if is_own else label)
     rows: list[tuple[object, ...]] = [
         (window["recorded_tokens"], "recorded", "fresh + cached input of the last request"),
         (window["estimated_tokens"], label, content),
         (window["not_in_file_tokens"], "not in the file", f"recorded − {label} at the first request"),
-        (window["believed_tokens"], "as the agent counts it", _format_believed_source(window)),
+        (window["believed_tokens"], "as the agent counts it", f"{basis}; each policy has its own rule"),
         (window["next_request_tokens"], "next request", next_source),
         (about["context_window"], "window", _format_window_source(about)),
     ]
@@ -528,11 +562,6 @@ def _build_size_rows(report: dict[str, Any], label: str) -> list[tuple[object, .
         cause = f"{abs(error):.0%} {direction} than recorded; corrections: {fit['cause']}"
         rows.append((fit["expected"], "expected", cause))
     return rows
-
-
-def _format_believed_source(window: dict[str, Any]) -> str:
-    basis = "bytes / 4" if window["recorded_tokens"] is None else "last recorded + bytes / 4 of everything after it"
-    return f"{basis}; each policy has its own rule"
 
 
 def _format_next_request_source(window: dict[str, Any], label: str) -> str:

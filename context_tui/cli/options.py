@@ -158,10 +158,7 @@ def load_policy_files(paths: Sequence[Path | PolicyCommand]) -> list[str]:
 
 
 def resolve_policy(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[str, str]]:
-    """Return the policy or saved settings that ``-P`` names, with *params* applied; raises PlanError for unknown names.
-
-    Raises PlanError if the name is unknown.
-    """
+    """Return the policy or saved settings that ``-P`` names, with *params* applied; raises PlanError if unknown."""
     from context_tui.policies.parameters import parse_assignments  # pydantic: only if a policy is named
     from context_tui.policies.registry import POLICIES, find_policy
 
@@ -180,11 +177,6 @@ def parse_name(text: str) -> str:
     if not text:
         raise argparse.ArgumentTypeError("is empty; give a name")
     return text
-
-
-def parse_output_path(text: str) -> Path:
-    """Return a path from the command line at which a file is to be written, rejecting an empty one."""
-    return Path(parse_name(text))
 
 
 def build_choice_type(noun: str, names: Sequence[str]) -> Callable[[str], str]:
@@ -245,7 +237,7 @@ _TYPES: dict[str, Callable[[str], Any]] = {
     "int": int,
     "message": build_number_type("message number"),
     "name": parse_name,
-    "path": parse_output_path,
+    "path": lambda text: Path(parse_name(text)),
     "recorded": parse_recorded_mode,
     "saving-unit": build_choice_type("measure", ("tokens", "money")),
     "seconds": parse_seconds,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from context_tui.cli.options import CommandParser, build_choice_type
 from context_tui.cli.output import print_line, print_notice, print_table, write_json
@@ -23,8 +23,7 @@ from context_tui.text.sanitize import make_visible
 MAX_TITLE_WIDTH = 48
 
 
-@dataclass(frozen=True)
-class SessionRow:
+class SessionRow(NamedTuple):
     """A row in the list of sessions: a session with its title, its overview, and its parent session if it has one."""
 
     entry: SessionEntry

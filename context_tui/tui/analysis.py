@@ -107,8 +107,7 @@ MAX_MEASURED_ROWS = 4
 """Number of measured sessions in the cache, so that undo or another measure need not compute them again."""
 
 
-@dataclass(frozen=True)
-class TriggerFirings:
+class TriggerFirings(NamedTuple):
     """The points in a session at which a trigger begins to fire.
 
     ``first_effect`` is the first point at which the plan changes something. It is None if that is ``points[0]``, if

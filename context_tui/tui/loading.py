@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from context_tui.errors import Error
 from context_tui.session.session import Session, SessionInfo
@@ -30,8 +29,7 @@ MAX_PARTIAL_PROGRESS = 0.999
 """Largest progress that is reported before the end of the file is reached."""
 
 
-@dataclass
-class SessionSnapshot:
+class SessionSnapshot(NamedTuple):
     """The part of a session read so far, with its timeline rows.
 
     ``progress`` is the share of the file that has been read. ``is_end`` is set in the last snapshot, in which
@@ -44,8 +42,7 @@ class SessionSnapshot:
     is_end: bool
 
 
-@dataclass
-class ReadFailure:
+class ReadFailure(NamedTuple):
     """Posted instead of a snapshot when a session cannot be read."""
 
     reason: str

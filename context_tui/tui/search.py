@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 from context_tui.session.facts import Facts
 from context_tui.session.session import Session
@@ -47,8 +47,7 @@ def find_all_text(text: str, needle: str) -> Iterator[int]:
 REPORT_INTERVAL_S = 0.2
 
 
-@dataclass
-class SearchReport:
+class SearchReport(NamedTuple):
     """Matches found since the previous report; ``number`` tells to which search the report belongs."""
 
     number: int

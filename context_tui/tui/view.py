@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from context_tui.app.state import InspectorState
 from context_tui.compaction.apply import iterate_result_entries
@@ -34,8 +34,7 @@ from context_tui.tui.timeline.filters import NO_FILTER, NO_FOLDS, RowFilter, Tur
 from context_tui.tui.timeline.rows import FIRST_LOCATION, Location
 
 
-@dataclass(frozen=True)
-class AppliedPlan:
+class AppliedPlan(NamedTuple):
     """Record of an applied plan; ``marks`` maps the rows of changed blocks in the copy to verdicts such as cleared."""
 
     policy: str

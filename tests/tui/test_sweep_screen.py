@@ -155,7 +155,7 @@ async def test_keys_in_a_burst_are_done_while_it_is_measured(gate: Gate) -> None
         assert found.is_measuring and found.board.order == "needed later"
         gate.open.set()
         await known(pilot)
-        assert "esc stops" not in drawn(running) and len(found.board.totals) == len(found.board.settings)
+        assert "esc stops" not in drawn(running) and len(found.board.totals) == len(found.board.sweep.settings)
 
 
 async def test_escape_stops_and_then_leaves_and_r_goes_on(gate: Gate) -> None:
@@ -185,7 +185,7 @@ async def test_another_grid_begins_anew_and_keeps_rows(gate: Gate) -> None:
         asked = len(gate.asked)
         await typed(pilot, "keep_recent_turns=2..3,40")
         assert gate.asked[asked:] == ["defect-microcompact keep_recent_turns=40"]
-        assert [each.name for each in found.board.settings] == [
+        assert [each.name for each in found.board.sweep.settings] == [
             "defect-microcompact",
             *(f"defect-microcompact keep_recent_turns={turns}" for turns in (2, 40)),
         ]

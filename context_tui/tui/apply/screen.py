@@ -40,8 +40,8 @@ from context_tui.tui.rendering.layout import TextPart
 from context_tui.tui.threads import WorkErrorHandler, run_in_thread
 from context_tui.tui.widgets.bindings import KeyFooter, build_binding, read_bindings
 from context_tui.tui.widgets.dialogs import Answer, ChoicePrompt, InputPrompt
+from context_tui.tui.widgets.guarded_screens import RefusingScreen
 from context_tui.tui.widgets.reading_pane import ReadingPane
-from context_tui.tui.widgets.refusing_screen import RefusingScreen
 
 if TYPE_CHECKING:
     import httpx

@@ -34,10 +34,10 @@ from context_tui.tui.terminal.themes import MUTED
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.timeline.rows import Location
 from context_tui.tui.widgets.bindings import KeyFooter, read_bindings
+from context_tui.tui.widgets.guarded_screens import WaitingScreen, when_ready
 from context_tui.tui.widgets.reading_pane import ReadingPane
 from context_tui.tui.widgets.styled_text import ClickableLines, LinesPane, Run
 from context_tui.tui.widgets.text_screen import HELP_NOTES
-from context_tui.tui.widgets.waiting_screen import WaitingScreen, when_ready
 
 MAX_SHOWN_CHARS = 20_000
 """Maximum number of characters of a block that are shown; the inspector shows all."""

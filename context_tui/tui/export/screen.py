@@ -33,7 +33,7 @@ from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.threads import WorkErrorHandler, run_in_thread
 from context_tui.tui.widgets.bindings import KeyFooter, read_bindings
 from context_tui.tui.widgets.dialogs import Answer, ChoicePrompt
-from context_tui.tui.widgets.refusing_screen import RefusingScreen
+from context_tui.tui.widgets.guarded_screens import RefusingScreen
 from context_tui.tui.widgets.styled_text import build_choice_strip
 
 MAX_NAMED_LOSSES = 2

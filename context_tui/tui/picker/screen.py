@@ -81,10 +81,8 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | str]):
         self._now = time.time() if now is None else now
         self._find = find
         infos = [entry for entry in entries if isinstance(entry, SessionInfo)]
-        all_entries = [
-            *(entry for entry in entries if isinstance(entry, SessionEntry)),
-            *discovery.build_entries(infos),
-        ]
+        all_entries = [entry for entry in entries if isinstance(entry, SessionEntry)]
+        all_entries += discovery.build_entries(infos)
         home = discovery.build_session_key(current) if current else None
         self.listing = SessionListing([*all_entries, *(overview.children if overview else ())], home)
         if home and overview:

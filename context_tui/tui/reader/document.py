@@ -251,9 +251,8 @@ def _build_replacement(subject: DocumentSource, row: int, change: Change) -> Ite
     if body is None and change.render and row in subject.rows and subject.blocks:
         body = change.render(get_text(subject.blocks[subject.rows.index(row)]))
     tokens = subject.token_table.count_body(row, change.body) if subject.token_table else change.body.tokens
-    size = (
-        "nothing" if change.body.removed else f"{formatting.format_token_unit(subject.token_table)} {tokens:,} tokens"
-    )
+    unit = formatting.format_token_unit(subject.token_table)
+    size = "nothing" if change.body.removed else f"{unit} {tokens:,} tokens"
     block = "" if subject.location.block >= 0 else f" of its {BLOCK_LABELS[Kind(subject.session.facts.kind[row])]}"
     yield TextPart(f"after{block}, {size}", "heading")
     if not change.body.removed:

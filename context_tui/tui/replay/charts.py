@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import gt
+from typing import NamedTuple
 
 from context_tui.lab.price.breaks import MIN_COSTLY_TOKENS
 from context_tui.tui.comparison import Comparison, Lane
@@ -20,8 +21,7 @@ SELECTED_CHART_LINES = 9
 """Minimum height of the selected chart beside others."""
 
 
-@dataclass(frozen=True)
-class ChartPlace:
+class ChartPlace(NamedTuple):
     """The place of one policy's chart on screen: the policy's number, the first line, and the height with the title."""
 
     number: int
@@ -29,8 +29,7 @@ class ChartPlace:
     height: int
 
 
-@dataclass(frozen=True)
-class ThresholdLine:
+class ThresholdLine(NamedTuple):
     """A threshold drawn in a chart: the policy's number, the line on screen, and the threshold in tokens."""
 
     number: int
@@ -133,9 +132,8 @@ def draw_charts(comparison: Comparison, zoom: int, width: int, height: int) -> C
     recording, selected, cursor = comparison.recording, comparison.selected_number, comparison.call
     if selected not in sawtooths or recording is None or not recording.calls or width <= sawtooth.GUTTER or height < 3:
         return Charts([])
-    scale = sawtooth.build_scale(
-        [*sawtooths.values()], width, sawtooth.compute_zoom_range(comparison.call_count, cursor, zoom)
-    )
+    calls = sawtooth.compute_zoom_range(comparison.call_count, cursor, zoom)
+    scale = sawtooth.build_scale([*sawtooths.values()], width, calls)
     places = place_charts([*sawtooths], selected, height - 1)
     lines: list[Sequence[Run]] = []
     signs = set[str]()
@@ -147,10 +145,10 @@ def draw_charts(comparison: Comparison, zoom: int, width: int, height: int) -> C
             lines.append(format_lane_title(comparison.lanes[place.number], place.number == selected, width))
         lines += sawtooth.draw_sawtooth(chart, scale, place.height - has_titles, cursor)
         top, rows = _compute_block_lines(place, has_titles)
-        sizes = (size for size in chart.thresholds if 0 < size <= scale.max_tokens)
-        thresholds += (
-            ThresholdLine(place.number, top + sawtooth.compute_line(size, scale, rows), size) for size in sizes
-        )
+        for size in chart.thresholds:
+            if 0 < size <= scale.max_tokens:
+                line = top + sawtooth.compute_line(size, scale, rows)
+                thresholds.append(ThresholdLine(place.number, line, size))
         signs |= {sawtooth.choose_sign(chart, scale.get_calls(x)) for x in range(scale.width)}
         if any(map(gt, chart.sizes, chart.windows)):
             signs.add(sawtooth.OVERFLOW_SIGN)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from heapq import nlargest
 from math import ceil
 from operator import gt
@@ -320,8 +319,7 @@ def _resolve_largest_result(facts: Facts, item: FiringItem) -> FiringItem:
 # The table
 
 
-@dataclass(frozen=True)
-class PolicyColumn:
+class PolicyColumn(NamedTuple):
     """A column in the policy table: its heading, and a function for its text, which can be abbreviated."""
 
     head: str

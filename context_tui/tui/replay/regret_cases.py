@@ -147,10 +147,8 @@ def format_regret_bound(selection: CaseSelection, call: int, width: int) -> list
 def format_case_table(selection: CaseSelection, selected: int, width: int, height: int) -> list[list[Run]]:
     """Format a table in *height* lines: column headings, and the cases around the *selected* one."""
     cases = selection.cases
-    rows = [
-        (case.tier, f"#{case.message:,}", f"{case.tokens:,}", f"#{case.dropped:,}", f"#{case.later:,}")
-        for case in cases
-    ]
+    numbers = ((f"#{each.message:,}", f"{each.tokens:,}", f"#{each.dropped:,}", f"#{each.later:,}") for each in cases)
+    rows = [(case.tier, *cells) for case, cells in zip(cases, numbers, strict=True)]
     heads = ("tier", "block", "tokens", "dropped at", "needed at")
     sizes = [max(len(row[each]) for row in (heads, *rows)) for each in range(len(heads))]
     lines = [[(f"  {heads[0].ljust(sizes[0])}{_align_right(heads, sizes)}  evidence", MUTED)]]

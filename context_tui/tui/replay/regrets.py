@@ -23,8 +23,8 @@ from context_tui.tui.terminal.themes import BOLD, MUTED, PRIMARY
 from context_tui.tui.threads import WorkErrorHandler, start_work
 from context_tui.tui.timeline.marks import NO_MARK
 from context_tui.tui.widgets.bindings import KeyFooter, read_bindings
+from context_tui.tui.widgets.guarded_screens import WaitingScreen, when_ready
 from context_tui.tui.widgets.styled_text import ClickableLines, LinesPane, Run, justify_runs
-from context_tui.tui.widgets.waiting_screen import WaitingScreen, when_ready
 
 SIDES = ("dropped", "used")
 

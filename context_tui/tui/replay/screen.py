@@ -45,11 +45,11 @@ from context_tui.tui.terminal.themes import MUTED
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.view import format_policy_tooltip
 from context_tui.tui.widgets.bindings import MAX_POLICY_DIGIT, KeyFooter, build_policy_bindings, read_bindings
+from context_tui.tui.widgets.guarded_screens import WaitingScreen, when_ready
 from context_tui.tui.widgets.setting_lines import list_setting_lines
 from context_tui.tui.widgets.setting_rows import SettingRows
 from context_tui.tui.widgets.styled_text import ClickableLines, LinesPane, Run
 from context_tui.tui.widgets.text_screen import HELP_NOTES
-from context_tui.tui.widgets.waiting_screen import WaitingScreen, when_ready
 
 OUTDATED_GRACE_S = 0.25
 """Seconds for which an outdated replay may go on; its result is shown until that of the current settings is there."""

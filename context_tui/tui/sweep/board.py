@@ -101,11 +101,6 @@ class SweepBoard:
         return self._sweeps[self.saving_unit]
 
     @property
-    def settings(self) -> Sequence[SweepSetting]:
-        """All settings in the sweep, measured or not."""
-        return self.sweep.settings
-
-    @property
     def current_setting(self) -> SweepSetting:
         """The setting that all others are compared with."""
         return self.settings_by_name[next(iter(self._sweeps.values())).current]
@@ -120,7 +115,7 @@ class SweepBoard:
         """The settings that are still to be measured."""
         if self.row_cache is None or self.error:
             return []
-        return [each for each in self.settings if each.name not in self.row_cache.rows]
+        return [each for each in self.sweep.settings if each.name not in self.row_cache.rows]
 
     @property
     def totals(self) -> Mapping[str, Totals]:
@@ -172,7 +167,7 @@ class SweepBoard:
     def _sort_names(self) -> list[str]:
         totals, order = self.totals, next((each for each in SORT_ORDERS if each.name == self.order), None)
         best = {*self.sweep.best, self.sweep.current}
-        names = [each.name for each in self.settings if each.name in totals]
+        names = [each.name for each in self.sweep.settings if each.name in totals]
         names = [name for name in names if not self.only_best or name in best]
         if order is not None and order.name == "saved" and self.saving_unit == "money":
             order = SortOrder("saved", lambda each: -each.extra_cost, True)
@@ -189,7 +184,7 @@ class SweepBoard:
         if self.row_cache is None:
             return
         self.row_cache.rows.update((row.setting, row) for row in rows)
-        settings = self.settings
+        settings = self.sweep.settings
         if sweep is None or sweep.settings is not settings:
             sweep = build_partial_sweep(settings, self.row_cache.rows, self.sweep)
         self._sweeps = {sweep.saving_unit: sweep}

@@ -37,7 +37,7 @@ def format_header(board: SweepBoard, width: int) -> list[Run]:
         calls = format_count(row.calls, "call") if row else ""
     else:
         name = format_count(len(board.sweep.rows_by_session), "session")
-    policies = list(dict.fromkeys(each.policy.name for each in board.settings))
+    policies = list(dict.fromkeys(each.policy.name for each in board.sweep.settings))
     policy_names = policies[0] if len(policies) == 1 else f"{policies[0]} and {len(policies) - 1} more"
     parts: list[tuple[int, Run]] = [
         (9, (format_safe_line(name, max(12, width // 3)), BOLD)),
@@ -59,11 +59,11 @@ def format_status(board: SweepBoard, grid_error: str, is_measuring: bool, width:
     """Format the line below the grid: an error in the grid, the sweep's progress, or its result."""
     if grid_error or board.error:
         return [(shorten_at_word(format_safe_line(grid_error or board.error), width), BAD)]
-    count = format_count(len(board.settings), "setting")
+    count = format_count(len(board.sweep.settings), "setting")
     if board.missing_settings:
         remedy = "esc stops" if is_measuring else "stopped; r continues"
         return [(shorten_at_word(f"{len(board.totals):,} of {count} measured, {remedy}", width), WARN)]
-    dominance, has_several = board.sweep.dominance, len(board.settings) > 1
+    dominance, has_several = board.sweep.dominance, len(board.sweep.settings) > 1
     regret_name = board.sweep.regret_name
     front = f"{len(board.sweep.best):,} on {'the Pareto front' if width >= WIDE_CELLS else 'front'}"
     head = f"{count}, {front}" if has_several else count

@@ -23,35 +23,30 @@ class RowMark(NamedTuple):
 
 NO_MARK = RowMark(" ", "kept")
 
-VERDICT_GLYPHS = {
-    "kept": " ",
-    "protected": "=",
-    "cleared": "-",
-    "truncated": "~",
-    "summarised": "S",
-    "dropped": "D",
-    "before": "<",
-    "after": ">",
-    "gone": ".",
+
+class Verdict(NamedTuple):
+    """A verdict on a row: its glyph in the timeline, its label in the legend, and what the plan would do to the row."""
+
+    glyph: str
+    label: str = ""
+    phrase: str = ""
+
+
+VERDICTS = {
+    "cleared": Verdict("-", "cleared", "would be cleared"),
+    "truncated": Verdict("~", "truncated", "would be truncated"),
+    "summarised": Verdict("S", "summarised", "would be summarised"),
+    "dropped": Verdict("D", "dropped", "would be dropped"),
+    "protected": Verdict("=", "kept as recent"),
+    "gone": Verdict(".", "cleared before", "replaced by a placeholder"),
+    "before": Verdict("<", "not in this context"),
+    "after": Verdict(">", "after the point"),
+    "kept": Verdict(" "),
 }
-VERDICT_PHRASES = {
-    "cleared": "would be cleared",
-    "truncated": "would be truncated",
-    "summarised": "would be summarised",
-    "dropped": "would be dropped",
-    "gone": "replaced by a placeholder",
-}
-VERDICT_LABELS = {
-    "cleared": "cleared",
-    "truncated": "truncated",
-    "summarised": "summarised",
-    "dropped": "dropped",
-    "protected": "kept as recent",
-    "gone": "cleared before",
-    "before": "not in this context",
-    "after": "after the point",
-}
-"""Labels of marks in the legend, in this order."""
+"""Verdicts by name, in the order of the legend."""
+VERDICT_GLYPHS = {name: verdict.glyph for name, verdict in VERDICTS.items()}
+VERDICT_LABELS = {name: verdict.label for name, verdict in VERDICTS.items() if verdict.label}
+VERDICT_PHRASES = {name: verdict.phrase for name, verdict in VERDICTS.items() if verdict.phrase}
 BLOCK_LABELS = {
     Kind.TEXT: "text",
     Kind.THINKING: "thinking",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.cells import cell_len
 
@@ -40,8 +40,7 @@ def draw_track(scale: Scale, value: Number, default: Number | None, width: int, 
 ENTRY_GAP = 2
 
 
-@dataclass(frozen=True)
-class ClickTarget:
+class ClickTarget(NamedTuple):
     """Cells that react to a click, which moves an entry by ``moves`` places, or ticks or unticks it if that is 0."""
 
     item: int
@@ -144,8 +143,7 @@ def _format_move_arrows(parameter: Parameter, entry: ListEntry, chosen: Sequence
 MARK_WIDTH, MIN_LABEL_WIDTH, MIN_TRACK_WIDTH, MAX_TRACK_WIDTH = 2, 6, 5, 34
 
 
-@dataclass(frozen=True)
-class SettingColumns:
+class SettingColumns(NamedTuple):
     """Widths in cells for the columns of a setting: name, slider, value and unit; 0 for a dropped column."""
 
     label: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from textual import events, on
@@ -169,7 +169,7 @@ class SettingRows(Widget, can_focus=True):
         first = max(0, details.find_line(self._current_item) - room + 1)
         offset = len(visible_rows) + len(fixed) - first
         visible_targets = (target for target in details.click_targets if first <= target.line < first + room)
-        targets = [replace(target, line=target.line + offset) for target in visible_targets]
+        targets = [target._replace(line=target.line + offset) for target in visible_targets]
         return visible_rows, [*fixed, *details.scrolling_lines[first : first + room]], targets
 
     def render(self) -> Content:

@@ -1,4 +1,4 @@
-"""Screen whose actions wait for a result that is being computed."""
+"""Screens whose keys are refused with a reason at the moment, or wait for a result that is being computed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,28 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from textual.events import Key
 from textual.screen import Screen, ScreenResultType
+
+from context_tui.tui.saving import notify_briefly
+
+
+class RefusingScreen(Screen[ScreenResultType]):
+    """A screen whose keys may be disabled; the footer omits such a key, and pressing it shows the reason."""
+
+    def find_refusal(self, action: str) -> str:
+        """Return the reason why an action is disabled, or "" if it is enabled; subclasses implement this."""
+        raise NotImplementedError
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return not self.find_refusal(action)
+
+    def on_key(self, event: Key) -> None:
+        """Show why the first binding of a key is disabled, if none of them is enabled."""
+        bindings = () if event.key in self.active_bindings else self._bindings.key_to_bindings.get(event.key, ())
+        reason = next(filter(None, (self.find_refusal(binding.action.partition("(")[0]) for binding in bindings)), "")
+        if reason:
+            notify_briefly(self, reason)
 
 
 class WaitingScreen(Screen[ScreenResultType]):

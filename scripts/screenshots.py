@@ -86,6 +86,7 @@ def app_of(picture: Picture) -> ContextTuiApp:
     from context_tui.formats.opening import choose_session
     from context_tui.library import discovery
     from context_tui.tui.app import ContextTuiApp
+    from context_tui.tui.options import InspectorOptions
 
     sessions: SessionInfo | list[SessionInfo] = []
     if picture.sample:
@@ -93,7 +94,7 @@ def app_of(picture: Picture) -> ContextTuiApp:
     else:
         samples = entries()
         discovery.find_samples, discovery.find_recorded_sessions = lambda: samples, lambda *_: []
-    return ContextTuiApp(sessions, theme=picture.theme, demo=picture.demo, policy=picture.policy)
+    return ContextTuiApp(sessions, InspectorOptions(policy=picture.policy, demo=picture.demo), theme=picture.theme)
 
 
 async def settled(pilot: Pilot[Any]) -> None:

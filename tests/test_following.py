@@ -25,6 +25,7 @@ from context_tui.session.session import Session
 from context_tui.tui import loading
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.loading import ReadFailure, SessionLoader, SessionSnapshot
+from context_tui.tui.options import InspectorOptions
 from context_tui.tui.timeline.rows import TimelineRows
 from tests.formats.recordings import Recording, call, result, text
 from tests.fuzz.seeds import compacted_recording, plain_recording
@@ -224,7 +225,7 @@ def test_inspect_follows(recording: Path) -> None:
 @pytest.mark.slow
 async def test_the_inspector_follows(recording: Path) -> None:
     lines = compacted().lines
-    running = ContextTuiApp(choose_session(str(recording)), follow=True)
+    running = ContextTuiApp(choose_session(str(recording)), InspectorOptions(follow=True))
     async with running.run_test(size=(140, 44)) as pilot:
         screen = await opened(pilot)
         await until(pilot, lambda: screen.controller.is_following)
@@ -257,7 +258,7 @@ async def test_a_rewind_is_followed(tmp_path: Path) -> None:
     made.assistant(text("left"), call("t1"))
     made.results(result("t1", "long " * 400))
     path = made.write(tmp_path)
-    running = ContextTuiApp(choose_session(str(path)), follow=True)
+    running = ContextTuiApp(choose_session(str(path)), InspectorOptions(follow=True))
     async with running.run_test(size=(140, 44)) as pilot:
         screen = await opened(pilot)
         await until(pilot, lambda: screen.controller.is_following)
@@ -304,7 +305,7 @@ def test_a_stream_of_changes_is_drawn_at_a_pace(recording: Path, monkeypatch: py
 
 async def test_what_comes_while_a_plan_is_applied_waits(recording: Path) -> None:
     lines = compacted().lines
-    running = ContextTuiApp(choose_session(str(recording)), follow=True)
+    running = ContextTuiApp(choose_session(str(recording)), InspectorOptions(follow=True))
     async with running.run_test(size=(140, 44)) as pilot:
         screen = await opened(pilot)
         await until(pilot, lambda: screen.controller.is_following)

@@ -50,20 +50,10 @@ def open_inspector(specs: Sequence[str], options: argparse.Namespace, *, demo: b
     gc.disable()  # imports create no garbage; the inspector enables collection again
     try:
         from context_tui.tui.app import ContextTuiApp, run  # Textual: 170 ms
+        from context_tui.tui.options import InspectorOptions
 
-        app = ContextTuiApp(
-            sessions,
-            at=at,
-            policy=policy,
-            settings=settings,
-            window=window,
-            ascii=options.ascii,
-            theme=options.theme,
-            config=config,
-            demo=demo,
-            follow=follow,
-            follow_newest=follow and not specs,
-        )
+        shown = InspectorOptions(at, policy, settings, window, options.ascii, demo, follow)
+        app = ContextTuiApp(sessions, shown, theme=options.theme, config=config, follow_newest=follow and not specs)
         return run(app, mouse=not options.no_mouse)
     finally:
         gc.enable()

@@ -338,17 +338,13 @@ def _open_screen(
 ) -> int:
     from context_tui.app.config import read_config
     from context_tui.tui.app import ContextTuiApp, SweepToOpen, run
+    from context_tui.tui.options import InspectorOptions
 
     command = shlex.join(["context-tui", "sweep", *(each for each in arguments if each != "--screen")])
     infos = {source.name: source.info for source in sources}
-    app = ContextTuiApp(
-        [],
-        sweep=SweepToOpen(sweep, infos, command),
-        window=options.window,
-        ascii=options.ascii,
-        theme=options.theme,
-        config=read_config(),
-    )
+    shown = InspectorOptions(window=options.window, ascii=options.ascii)
+    opened = SweepToOpen(sweep, infos, command)
+    app = ContextTuiApp([], shown, theme=options.theme, config=read_config(), sweep=opened)
     return run(app, mouse=not options.no_mouse)
 
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from context_tui.tui.sweep.sessions import SessionsScreen
 
 
-DEFAULT_CONFIG = Config()
+DEFAULT_CONFIG, DEFAULT_OPTIONS = Config(), InspectorOptions()
 
 NEWEST_INTERVAL_S = 3.0
 
@@ -83,16 +83,10 @@ class ContextTuiApp(App[None]):
     def __init__(
         self,
         target: Session | SessionInfo | Sequence[SessionInfo],
+        options: InspectorOptions = DEFAULT_OPTIONS,
         *,
-        at: int | None = None,
-        policy: str | None = None,
-        settings: Mapping[str, Mapping[str, Any]] | None = None,
-        window: int | None = None,
-        ascii: bool = False,
         theme: str | None = None,
         config: Config = DEFAULT_CONFIG,
-        demo: bool = False,
-        follow: bool = False,
         follow_newest: bool = False,
         sweep: SweepToOpen | None = None,
     ) -> None:
@@ -100,9 +94,8 @@ class ContextTuiApp(App[None]):
         self._has_begun = self._has_imported_inspector = False
         super().__init__()
         self.no_color = themes.has_no_colours(os.environ)
-        self.target, self.sweep = target, sweep
+        self.target, self.options, self.sweep = target, options, sweep
         self._follows_newest, self._followed_keys = follow_newest, set[tuple[str, str]]()
-        self.options = InspectorOptions(at, policy, settings or {}, window, ascii, demo, follow)
         self.last_state = EMPTY_STATE
         self.drafts = Drafts()
         self._output_filter: OutputFilter | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import Kind, Role
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.inspector.screen import InspectorScreen
+from context_tui.tui.options import InspectorOptions
 from tests.tui.fakes import until
 
 Message = dict[str, Any]
@@ -94,8 +96,10 @@ def file_of(path: Path, messages: list[Message]) -> SessionInfo:
 
 
 def app(what: Session | SessionInfo | None = None, **asked: Any) -> ContextTuiApp:
-    """The application on a session."""
-    return ContextTuiApp(session() if what is None else what, **asked)
+    """The application on a session, with options of the inspector and others."""
+    names = {each.name for each in fields(InspectorOptions)} & asked.keys()
+    options = InspectorOptions(**{name: asked.pop(name) for name in names})
+    return ContextTuiApp(session() if what is None else what, options, **asked)
 
 
 def inspector(running: App[Any]) -> InspectorScreen:

@@ -13,6 +13,7 @@ from context_tui.library.discovery import find_newest_session
 from context_tui.tui import app as application
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.inspector.screen import InspectorScreen
+from context_tui.tui.options import InspectorOptions
 from tests.formats import recordings
 from tests.formats.recordings import text, usage
 from tests.tui.fakes import until
@@ -84,7 +85,7 @@ async def test_a_session_that_starts_is_followed_and_the_old_one_is_left(
     first = record(projects(project), "first", 1_000)
     entry = find_newest_session()
     assert entry is not None
-    app = ContextTuiApp([entry.info], follow=True, follow_newest=True)
+    app = ContextTuiApp([entry.info], InspectorOptions(follow=True), follow_newest=True)
 
     def followed() -> str:
         screen = app.screen
@@ -122,7 +123,7 @@ async def test_it_rings_once_before_the_agent_compacts(project: Path, monkeypatc
     write(20_000, 40_000, 60_000, 80_000)
     entry = find_newest_session()
     assert entry is not None
-    app = ContextTuiApp([entry.info], follow=True)
+    app = ContextTuiApp([entry.info], InspectorOptions(follow=True))
     async with app.run_test(size=(120, 36)) as pilot:
         await until(pilot, lambda: isinstance(app.screen, InspectorScreen) and app.screen.controller.is_following)
         screen = app.screen

@@ -14,6 +14,7 @@ from textual.widgets import Input
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.inspector.timeline import Timeline
+from context_tui.tui.options import InspectorOptions
 from context_tui.tui.timeline.rows import Location
 from tests.formats.providers import Provider
 from tests.formats.recordings import text
@@ -85,7 +86,8 @@ def test_as_of_a_compaction(snap_compare: Snap) -> None:
 @pytest.mark.parametrize("size", [(160, 50), (80, 24)], ids=str)
 def test_table_of_contents(snap_compare: Snap, size: tuple[int, int]) -> None:
     """All turns but the second folded: a line and a bar for each, what is cleared on it, the rule of a compaction."""
-    app = ContextTuiApp(session(compacted=True), settings={"defect-microcompact": {"keep_recent_turns": 1}})
+    options = InspectorOptions(settings={"defect-microcompact": {"keep_recent_turns": 1}})
+    app = ContextTuiApp(session(compacted=True), options)
     steps = after("run('toggle_all_folds')", "run('toggle_fold')", location=Location(26))
     assert snap_compare(app, terminal_size=size, run_before=steps)
 
@@ -105,7 +107,8 @@ def test_a_clear(snap_compare: Snap) -> None:
 
 def test_summarised(snap_compare: Snap) -> None:
     """defect-compact: S marks up to the boundary, = in the tail."""
-    app = ContextTuiApp(session(), policy="defect-compact", settings={"defect-compact": {"threshold": 12_000}})
+    options = InspectorOptions(policy="defect-compact", settings={"defect-compact": {"threshold": 12_000}})
+    app = ContextTuiApp(session(), options)
     assert snap_compare(app, terminal_size=(120, 40), run_before=after(location=Location(30)))
 
 
@@ -175,5 +178,5 @@ def test_sixteen_colours(snap_compare: Snap, theme: str) -> None:
 
 def test_plain_characters(snap_compare: Snap) -> None:
     """--ascii: no character that is not on a keyboard."""
-    app = ContextTuiApp(session(compacted=True), ascii=True)
+    app = ContextTuiApp(session(compacted=True), InspectorOptions(ascii=True))
     assert snap_compare(app, terminal_size=(120, 40), run_before=after(location=Location(28)))

@@ -20,6 +20,7 @@ from textual.keys import KEY_DISPLAY_ALIASES
 
 import context_tui
 from context_tui.tui.app import ContextTuiApp
+from context_tui.tui.options import InspectorOptions
 from context_tui.tui.terminal.cells import ASCII_GLYPHS
 from context_tui.tui.terminal.output_filter import (
     MIN_DIM_CONTRAST,
@@ -142,7 +143,7 @@ def test_every_glyph_has_a_plain_one_as_wide() -> None:
 
 
 def test_keys_that_have_signs_have_names_where_only_ascii_is_wanted() -> None:
-    app, signs = ContextTuiApp([], ascii=True), ContextTuiApp([])
+    app, signs = ContextTuiApp([], InspectorOptions(ascii=True)), ContextTuiApp([])
     shown = {key: app.get_key_display(Binding(key, "")).translate(ASCII_GLYPHS) for key in KEY_DISPLAY_ALIASES}
     assert all(map(str.isascii, shown.values()))
     assert (shown["enter"], shown["backspace"], shown["up"]) == ("enter", "backspace", "^")

@@ -23,6 +23,7 @@ from context_tui.tui.replay.texts import FiringsScreen
 from context_tui.tui.widgets.setting_rows import SettingRows
 from context_tui.tui.widgets.styled_text import ClickableLines
 from context_tui.tui.widgets.text_screen import HelpScreen
+from tests.tui import inspecting
 from tests.tui.fakes import Shell, drawn, footer_fits, messages, until
 from tests.tui.inspecting import inspector, opened, settled, unsafe
 from tests.tui.tuning import sample
@@ -33,7 +34,7 @@ Snap = Callable[..., bool]
 
 
 def app(session: Session | None = None, **asked: Any) -> ContextTuiApp:
-    return ContextTuiApp(session or sample(), window=WINDOW, **asked)
+    return inspecting.app(session or sample(), window=WINDOW, **asked)
 
 
 def alone(

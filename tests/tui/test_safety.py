@@ -21,6 +21,7 @@ from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.inspector.timeline import Timeline
+from context_tui.tui.options import InspectorOptions
 from context_tui.tui.rendering.formatting import MessageReader, format_call, format_line
 from context_tui.tui.terminal.output_filter import ContrastAdjuster, OutputFilter
 from context_tui.tui.timeline.rows import Location
@@ -96,7 +97,7 @@ async def test_every_widget_draws_hostile_text_as_text(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("action", ["filter", "help", "problems", "dialog('set_window')", "apply", "export"])
 async def test_every_screen_draws_hostile_text_as_text(action: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    running = ContextTuiApp(hostile(), policy="defect-compact")
+    running = ContextTuiApp(hostile(), InspectorOptions(policy="defect-compact"))
     monkeypatch.setattr(ContextTuiApp, "get_line_filters", App.get_line_filters)
     async with running.run_test(size=(140, 44), notifications=True) as pilot:
         await settled(pilot)

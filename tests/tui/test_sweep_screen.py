@@ -32,6 +32,7 @@ from context_tui.tui.sweep.screen import SweepScreen
 from context_tui.tui.sweep.sessions import SessionsScreen
 from context_tui.tui.widgets.styled_text import ClickableLines
 from context_tui.tui.widgets.text_screen import HelpScreen, TextScreen
+from tests.tui import inspecting
 from tests.tui.fakes import Shell, drawn, footer_fits, messages, until
 from tests.tui.inspecting import inspector, settled, unsafe
 from tests.tui.test_sweep_board import MICRO
@@ -60,7 +61,7 @@ def alone(
 
 
 def app(session: Session | None = None, **asked: Any) -> ContextTuiApp:
-    return ContextTuiApp(session or sample(), window=WINDOW, **asked)
+    return inspecting.app(session or sample(), window=WINDOW, **asked)
 
 
 def sweeping(pilot: Pilot[Any]) -> SweepScreen:
@@ -396,7 +397,7 @@ def swept(tmp_path: Path) -> SweepToOpen:
 
 @pytest.mark.slow
 async def test_from_a_setting_to_its_sessions_into_one_and_back(swept: SweepToOpen) -> None:
-    running = ContextTuiApp([], window=6_000, sweep=swept)
+    running = ContextTuiApp([], InspectorOptions(window=6_000), sweep=swept)
     async with running.run_test(size=(120, 36)) as pilot:
         found = await known(pilot)
         assert "2 sessions" in drawn(running) and not found.query(Input)

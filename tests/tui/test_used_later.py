@@ -15,6 +15,7 @@ from context_tui.session.session import Session
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.comparison import Comparison, add_study, build_recording_index
 from context_tui.tui.inspector.screen import InspectorScreen
+from context_tui.tui.options import InspectorOptions
 from context_tui.tui.reader.detail import Detail
 from context_tui.tui.replay import regret_cases
 from context_tui.tui.replay.regrets import RegretsScreen
@@ -157,7 +158,7 @@ def test_the_list_fits_with_the_selected_case_in_sight(study: Study) -> None:
 
 def app(session: Session | None = None, **params: Any) -> ContextTuiApp:
     settings = {"defect-microcompact": {"keep_recent_turns": 1, **params}}
-    return ContextTuiApp(session or talk(), window=WINDOW, settings=settings)
+    return ContextTuiApp(session or talk(), InspectorOptions(window=WINDOW, settings=settings))
 
 
 def shell(session: Session | None = None, **params: Any) -> Shell[ReplayScreen]:

@@ -16,6 +16,7 @@ from context_tui.formats.opening import choose_session
 from context_tui.library.discovery import IN_THIS_FOLDER, SAMPLES, THIS_PROJECT
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.inspector.screen import InspectorScreen
+from context_tui.tui.options import InspectorOptions
 from context_tui.tui.picker.screen import PickerScreen
 from context_tui.tui.threads import _threads
 from context_tui.tui.timeline.rows import Location
@@ -98,7 +99,7 @@ async def test_the_session_comes_back_as_it_was(folder: Path, key: str) -> None:
 
 
 async def test_another_session_takes_its_place_and_nothing_of_the_old_one_stays(folder: Path) -> None:
-    app = ContextTuiApp(choose_session(folder / "main.jsonl"), at=1)
+    app = ContextTuiApp(choose_session(folder / "main.jsonl"), InspectorOptions(at=1))
     async with app.run_test(size=(120, 36)) as pilot:
         await settled(pilot)
         screen = weakref.ref(inspector(app))

@@ -158,11 +158,9 @@ def _find_range(ranges: tuple[range, ...], position: int) -> range | None:
 
 def _list_injected_ordinals(facts: Facts, message: int) -> list[int]:
     """List the ordinals of the injected blocks of a message, except an earlier summary."""
-    return [
-        ordinal
-        for ordinal, row in enumerate(facts.blocks_of(message))
-        if facts.block_flags[row] & BlockFlag.INJECTED and (ordinal or not facts.flags[message] & MessageFlag.SUMMARY)
-    ]
+    rows, is_summary = enumerate(facts.blocks_of(message)), bool(facts.flags[message] & MessageFlag.SUMMARY)
+    injected = (ordinal for ordinal, row in rows if facts.block_flags[row] & BlockFlag.INJECTED)
+    return [ordinal for ordinal in injected if ordinal or not is_summary]
 
 
 @value_class(eq=False)
@@ -368,14 +366,11 @@ class Plan:
             message = self.context.order[position]
             unchanged_tokens = index.tokens[position]
             for ordinal, block in enumerate(facts.blocks_of(message)) if self.changes else ():
-                change = self.changes.get(block)
-                if change:
-                    tokens_before, tokens_after = count_block_tokens(self.context, block), change.body.tokens
-                    unchanged_tokens -= tokens_before - tokens_after
-                    tool, call_id = facts.tool_name(block), facts.call_id(block)
-                    yield Edit(
-                        change.action, message, ordinal, tool, call_id, tokens_before, tokens_after, change.policy
-                    )
+                if change := self.changes.get(block):
+                    tokens = count_block_tokens(self.context, block), change.body.tokens
+                    unchanged_tokens -= tokens[0] - tokens[1]
+                    call = facts.tool_name(block), facts.call_id(block)
+                    yield Edit(change.action, message, ordinal, *call, *tokens, change.policy)
             if action := self.find_action(position):
                 yield Edit(action, message, None, "", "", unchanged_tokens, 0, policy)
 

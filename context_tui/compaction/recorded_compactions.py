@@ -72,14 +72,10 @@ class RecordedCompaction:
     @cached_property
     def removed_blocks(self) -> Sequence[int]:
         """The rows of blocks whose content the compaction removed, in prompt order."""
-        remaining = set(self.context_after.order)
-        return [
-            row
-            for message in self.context_before.order
-            for row in self.context_before.blocks_of(message)
-            if row not in self.context_before.replacements
-            and (message not in remaining or row in self.context_after.replacements)
-        ]
+        before, after, remaining = self.context_before, self.context_after, set(self.context_after.order)
+        pairs = ((message, row) for message in before.order for row in before.blocks_of(message))
+        known = ((message, row) for message, row in pairs if row not in before.replacements)
+        return [row for message, row in known if message not in remaining or row in after.replacements]
 
     @cached_property
     def added_messages(self) -> Sequence[int]:

@@ -26,6 +26,7 @@ from context_tui.session.memory import build_facts, collect_usage, find_recordin
 from context_tui.session.session import Message, Session
 from context_tui.session.values import Kind
 from context_tui.text.files import is_temporary, move_new, private_folder, sync, sync_folder
+from context_tui.text.numbers import format_count
 from context_tui.tokens.context_index import index_context
 
 MAX_NAME_BYTES = 255
@@ -341,15 +342,12 @@ def _compare_contexts(
         raise _build_format_error(form, f"the written file lacks {missing_text}")
     index, written_index = index_context(context), index_context(written_context)
     sizes = [
-        ("est. {:,} token", written_index.total, index.total),
-        ("{:,} message", len(written_context), len(context)),
-        ("{:,} turn", len(written_index.turn_starts), len(index.turn_starts)),
+        (f"est. {format_count(written_index.total, 'token')}", written_index.total, index.total),
+        (format_count(len(written_context), "message"), len(written_context), len(context)),
+        (format_count(turns := len(written_index.turn_starts), "turn"), turns, len(index.turn_starts)),
     ]
-    differences = [
-        f"the written file has {unit.format(now)}{'s' if now != 1 else ''} instead of {before:,}"
-        for unit, now, before in sizes
-        if now != before
-    ]
+    changed = ((text, before) for text, now, before in sizes if now != before)
+    differences = [f"the written file has {text} instead of {before:,}" for text, before in changed]
     if not has_losses and written_index.total != index.total:
         raise _build_format_error(form, differences[0])
     return differences
@@ -374,11 +372,11 @@ def _move_into_place(temporary: Path, out: Path, force: bool) -> None:
     if force:
         os.replace(temporary, out)
         sync_folder(out.parent)
-        return
-    try:
-        move_new(temporary, out)
-    except FileExistsError:
-        raise _build_exists_error(out) from None
+    else:
+        try:
+            move_new(temporary, out)
+        except FileExistsError:
+            raise _build_exists_error(out) from None
 
 
 class InPlaceError(Error):
@@ -391,10 +389,8 @@ def check_in_place(session: Session) -> None:
     """Check that a session can be changed in place, before any work is done, or raise InPlaceError."""
     if not get_format(session.info.format).in_place:
         names = ", ".join(form.name for form in FORMATS.values() if form.in_place)
-        raise InPlaceError(
-            f"{session.info.path}: format {session.info.format!r} is not changed in place (only {names}); "
-            "write a new file with -o OUT"
-        )
+        reason = f"format {session.info.format!r} is not changed in place (only {names})"
+        raise InPlaceError(f"{session.info.path}: {reason}; write a new file with -o OUT")
     if is_temporary(Path(session.info.path)) or not os.path.isfile(session.info.path):
         raise InPlaceError(f"{session.info.path}: is not a file that can be changed in place; name the database itself")
 
@@ -418,10 +414,8 @@ def apply_in_place(session: Session, plan: Plan) -> ExportResult:
         context = written.context_at()
         tokens = index_context(context).total
         if tokens != plan.tokens_after or context.order != plan.context.order:
-            raise ExportError(
-                f"{session.info.path}: would be read as est. {tokens:,} tokens instead of {plan.tokens_after:,}; "
-                "nothing was changed"
-            )
+            reason = f"would be read as est. {tokens:,} tokens instead of {plan.tokens_after:,}"
+            raise ExportError(f"{session.info.path}: {reason}; nothing was changed")
         messages.extend(written.to_messages())
 
     texts = {block: change.body.text or "" for block, change in plan.changes.items()}

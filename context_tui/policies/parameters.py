@@ -247,9 +247,8 @@ def _parse_range(parameter: Parameter, text: str) -> list[Number]:
     step = _parse_step(parameter, step_text)
     count = int((last - first) / step + 1e-9) + 1
     if count > MAX_RANGE_VALUES:
-        raise ValueError(
-            f"the range has {count:,} values, at most {MAX_RANGE_VALUES:,} are allowed; give a larger step"
-        )
+        allowed = f"at most {MAX_RANGE_VALUES:,} are allowed; give a larger step"
+        raise ValueError(f"the range has {count:,} values, {allowed}")
     numbers = range(count)
     values = [round(first + number * step, 4) if parameter.ratio else first + number * int(step) for number in numbers]
     return values if values[-1] == last else [*values, last]

@@ -132,11 +132,11 @@ class RulePolicy(BasePolicy):
         return next(filter(None, hints), "")
 
     def implied_value(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
-        for target in self._parameter_targets[name]:
-            if target.rule in self._nested_by_rule:
-                policy, options = self.steps(params)[target.rule]
-                return policy.implied_value(str(target.path[0]), options, context, state)
-        return None
+        target = next((each for each in self._parameter_targets[name] if each.rule in self._nested_by_rule), None)
+        if target is None:
+            return None
+        policy, options = self.steps(params)[target.rule]
+        return policy.implied_value(str(target.path[0]), options, context, state)
 
     def slider_max(self, name: str, params: Any, context: Context) -> int | None:
         for target in self._parameter_targets[name]:

@@ -111,7 +111,8 @@ def _size_causes(session: Session, context_before: Context, row: int, hidden: in
     excluded = (Explanation.CLEARED, Explanation.MICROCOMPACTION)  # the estimate does not include their results
     for cause in dict.fromkeys(drop.explained_by for drop in drops if drop.explained_by not in excluded):
         yield cause or "silent drop", sum(drop.removed_tokens for drop in drops if drop.explained_by == cause)
-    content, first_row = _estimate_content(context_before), _find_first_request(facts, context_before)
+    first_row = bisect_left(facts.request_message, max(context_before.epoch_start - 1, 0))
+    content = _estimate_content(context_before)
     if content.images:
         estimated, image_tokens = _estimate_images(context_before), factors.image if factors else None
         if image_tokens is not None:
@@ -142,16 +143,9 @@ def _size_causes(session: Session, context_before: Context, row: int, hidden: in
 def _sum_jumps(facts: Facts, first_row: int, row: int, factors: Factors) -> float:
     """Sum the tokens by which the context grew after the request *first_row* without a record that explains it."""
     min_jump = max(MIN_JUMP, 10 * factors.error)
-    residuals = (
-        interval.growth - factors.count_tokens(interval.content) - factors.request_overhead
-        for interval in find_intervals(facts, row + 1)
-        if interval.row > first_row and not interval.content.images
-    )
+    later = (each for each in find_intervals(facts, row + 1) if each.row > first_row and not each.content.images)
+    residuals = (each.growth - factors.count_tokens(each.content) - factors.request_overhead for each in later)
     return sum(jump for jump in residuals if jump >= min_jump)
-
-
-def _find_first_request(facts: Facts, context: Context) -> int:
-    return bisect_left(facts.request_message, max(context.epoch_start - 1, 0))
 
 
 def _is_steady(facts: Facts, end: int, factors: Factors) -> bool:
@@ -186,10 +180,9 @@ def _estimate_content(context: Context) -> ContentTokens:
 
 def _estimate_images(context: Context) -> int:
     facts, total = context.facts, 0
-    for message in context.order:
-        for block in facts.blocks_of(message):
-            if facts.kind[block] == Kind.IMAGE:
-                total += IMAGE_TOKENS
-            elif facts.block_flags[block] & BlockFlag.HAS_IMAGE and block not in context.replacements:
-                total += bytes_to_tokens(facts.size[block])
+    for block in (block for message in context.order for block in facts.blocks_of(message)):
+        if facts.kind[block] == Kind.IMAGE:
+            total += IMAGE_TOKENS
+        elif facts.block_flags[block] & BlockFlag.HAS_IMAGE and block not in context.replacements:
+            total += bytes_to_tokens(facts.size[block])
     return total

@@ -17,6 +17,7 @@ from context_tui.session.blocks import body_to_text, bytes_to_tokens
 from context_tui.session.context import Body, Context
 from context_tui.session.facts import (
     Facts,
+    Prompt,
     PromptPart,
     epoch_at,
     find_last_rewrite,
@@ -212,10 +213,8 @@ def _fit_to_first_request(facts: Facts, blocks: array[int], count_part: Callable
     if not facts.requests or not facts.requests[0].context:
         return 1.0
     at = facts.request_message[0]
-    prompt = prompt_at(facts, at)
     rows = [row for message in order_at(facts, at)[1] for row in facts.blocks_of(message)]
-    total = sum(count_part(part, False) for part in prompt.system) + sum(map(blocks.__getitem__, rows))
-    total += sum(count_part(part, True) for part in prompt.tools)
+    total = sum(_count_prompt(prompt_at(facts, at), count_part)) + sum(map(blocks.__getitem__, rows))
     scale = min(facts.requests[0].context / total, 1.0) if total else 1.0
     if scale < 1:
         for row in dict.fromkeys((*rows, *find_fixed_blocks(facts))):  # the latter are inserted again later
@@ -274,25 +273,15 @@ def build_exact_table(
         return count(tool_name + body.text)
 
     ratio = sum(blocks) / (sum(map(bytes_to_tokens, facts.size)) or 1) or 1.0
-    table = TokenTable(
-        TokenMeasure.EXACT,
-        name,
-        note,
-        blocks,
-        count_body,
-        count,
-        lambda part, is_tool: count(part.text),
-        get_factor=lambda kind: ratio,
-    )
+    counters = count_body, count, lambda part, is_tool: count(part.text)
+    table = TokenTable(TokenMeasure.EXACT, name, note, blocks, *counters, get_factor=lambda kind: ratio)
     return _complete_table(facts, table, checkpoint)
 
 
 def _get_countable_text(block: Mapping[str, Any]) -> str:
     match block.get("type"):
-        case "text":
-            return str(block.get("text") or "")
-        case "thinking":
-            return str(block.get("thinking") or "")
+        case "text" | "thinking" as kind:
+            return str(block.get(kind) or "")
         case "tool_use":
             return f"{block.get('name') or ''}{compact_text(block.get('input') or {})}"
         case "tool_result":
@@ -308,12 +297,12 @@ def _complete_table(facts: Facts, table: TokenTable, checkpoint: Checkpoint) -> 
     for message in range(len(facts)):
         checkpoint()
         messages.append(sum(map(table.blocks.__getitem__, facts.blocks_of(message))))
-    count = table.count_part
-    prompts = tuple(
-        (sum(count(part, False) for part in prompt.system), sum(count(part, True) for part in prompt.tools))
-        for prompt in facts.prompts
-    )
+    prompts = tuple(_count_prompt(prompt, table.count_part) for prompt in facts.prompts)
     return replace(table, messages=messages, prompts=prompts)
+
+
+def _count_prompt(prompt: Prompt, count: Callable[[PromptPart, bool], int]) -> tuple[int, int]:
+    return sum(count(part, False) for part in prompt.system), sum(count(part, True) for part in prompt.tools)
 
 
 MAX_SCALE = 4.0
@@ -337,18 +326,14 @@ def fit_to_growth(
     for row, reply in enumerate(facts.request_message):
         checkpoint()
         prompt, recorded, epoch = prompt_at(facts, reply), facts.requests[row].context, epoch_at(facts, reply)
-        new_parts = {
-            part: count_part(part, is_tool)
-            for prompt_parts, is_tool in ((prompt.system, False), (prompt.tools, True))
-            for part in prompt_parts
-            if part not in parts
-        }
+        prompt_parts = [*((part, False) for part in prompt.system), *((part, True) for part in prompt.tools)]
+        new_parts = {part: count_part(part, is_tool) for part, is_tool in prompt_parts if part not in parts}
         target = recorded
         if epoch.message != last_epoch or last_row < 0:
             new_prefix = [message for message in epoch.prefix if not _is_fitted(facts, message, last_row)]
             messages = [*new_prefix, *range(epoch.start, reply)]
             known_prefix = (message for message in epoch.prefix if _is_fitted(facts, message, last_row))
-            target -= sum(parts.get(part, 0) for part in (*prompt.system, *prompt.tools))
+            target -= sum(parts.get(part, 0) for part, _ in prompt_parts)
             target -= sum(blocks[block] for message in known_prefix for block in facts.blocks_of(message))
         else:
             messages = [*range(facts.request_message[last_row], reply)]
@@ -418,9 +403,8 @@ def _load_counter(encoding: str) -> Callable[[str], int]:
     try:
         count = get_encoding(encoding).count
     except Exception as error:
-        raise MeasureError(
-            f"the exact ruler does not work here: quicktok: {error}; reinstall it: {INSTALL_COMMAND}"
-        ) from error
+        reason = f"the exact ruler does not work here: quicktok: {error}"
+        raise MeasureError(f"{reason}; reinstall it: {INSTALL_COMMAND}") from error
 
     def count_text(text: str) -> int:
         if len(text) > CHUNK_CHARACTERS:

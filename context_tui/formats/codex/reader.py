@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from hashlib import blake2b
+from itertools import accumulate, takewhile
 from typing import Any
 
 from context_tui.formats.codex.rollout import (
@@ -34,6 +35,7 @@ from context_tui.formats.kit.response_items import ResponseGrouping
 from context_tui.formats.kit.usage import parse_openai_usage
 from context_tui.formats.kit.values import (
     as_object,
+    as_text,
     build_text,
     extract_text,
     list_objects,
@@ -250,13 +252,11 @@ class CodexShape:
         The newest typed messages that fit are kept. Codex also keeps part of one more, which is not in the file.
         """
         first_typed = next((n for n, user in enumerate(self._users) if user.typed), len(self._users))
-        newest_keys, room = list[str](), KEPT_PROMPT_BYTES
-        for user in reversed([user for user in self._users[first_typed:] if user.typed]):
-            room -= user.size
-            if room < 0:
-                break
-            newest_keys.append(user.key)
-        return [*(user.key for user in self._users[:first_typed] if not user.summary), *reversed(newest_keys)]
+        typed = [user for user in self._users[first_typed:] if user.typed]
+        totals = accumulate(user.size for user in reversed(typed))
+        count = sum(1 for _ in takewhile(lambda total: total <= KEPT_PROMPT_BYTES, totals))
+        first = [user for user in self._users[:first_typed] if not user.summary]
+        return [user.key for user in (*first, *typed[len(typed) - count :])]
 
     def _roll_back(self, turns: Any) -> str:
         """Return the key of the typed message that is *turns* back, where the abandoned branch begins."""
@@ -297,8 +297,7 @@ class CodexShape:
 
 
 def _find_instructions(meta: Record) -> str:
-    text = as_object(meta.get("base_instructions")).get("text")
-    return text if isinstance(text, str) else ""
+    return as_text(as_object(meta.get("base_instructions")).get("text"))
 
 
 def _replace_usage(parsed: ParsedRecord, usage: Usage | None, reasoning: int = 0) -> ParsedRecord:
@@ -343,9 +342,8 @@ class _UsageOrder:
     def is_new(self, info: Record) -> bool:
         """Return whether a count belongs to a reply: it is neither a repetition nor an estimate after a compaction."""
         totals, newest = info.get("total_token_usage"), as_object(info.get("last_token_usage"))
-        if not newest or (totals, newest) == self._last_count:
-            return False
-        if not any(newest.get(name) for name in ("input_tokens", "output_tokens")):
+        is_count = any(newest.get(name) for name in ("input_tokens", "output_tokens"))
+        if not is_count or (totals, newest) == self._last_count:
             return False
         self._last_count = (totals, newest)
         return True
@@ -408,11 +406,8 @@ def _parse_window(value: Any) -> MetadataRecord:
 
 def _parse_tools(value: Any) -> list[dict[str, Any]] | None:
     """Parse the tools that a client added to the session, Anthropic-shaped. Codex's own tools are never recorded."""
-    return [
-        {
-            "name": parse_id(tool.get("name")),
-            "description": parse_id(tool.get("description")),
-            "input_schema": as_object(tool.get("inputSchema") or tool.get("input_schema")),
-        }
-        for tool in list_objects(value)
-    ] or None
+    schemas = []
+    for tool in list_objects(value):
+        schema = as_object(tool.get("inputSchema") or tool.get("input_schema"))
+        schemas.append({name: parse_id(tool.get(name)) for name in ("name", "description")} | {"input_schema": schema})
+    return schemas or None

@@ -8,14 +8,7 @@ from importlib.resources import files
 from pathlib import Path, PurePath
 
 from context_tui.export.files import ExportError
-from context_tui.export.report import (
-    Bar,
-    Report,
-    SizeChart,
-    Table,
-    build_limits_section,
-    build_session_sections,
-)
+from context_tui.export.report import Bar, Report, SizeChart, Table, build_limits_section, build_session_sections
 from context_tui.lab.study import Lab, Study
 from context_tui.text.files import move_to_free_name, private_folder, write_atomically
 from context_tui.text.numbers import format_tokens

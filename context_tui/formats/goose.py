@@ -169,10 +169,8 @@ def _parse_block(kind: str, value: dict[str, Any]) -> Block | None:
 def _parse_call(value: dict[str, Any]) -> Block:
     """Parse a call. An invalid call has no name; its input is the error."""
     outcome = as_object(value.get("toolCall"))
-    call = as_object(outcome.get("value"))
-    arguments = as_object(call.get("arguments"))
-    if outcome.get("status") == "error":
-        arguments = {"error": parse_id(outcome.get("error"))}
+    call, failed = as_object(outcome.get("value")), outcome.get("status") == "error"
+    arguments = {"error": parse_id(outcome.get("error"))} if failed else as_object(call.get("arguments"))
     return build_tool_use(parse_id(value.get("id")), parse_id(call.get("name")), arguments)
 
 
@@ -337,8 +335,6 @@ def _list_session_folders(environ: Mapping[str, str]) -> list[Path]:
 
 def _is_goose_message(value: dict[str, Any]) -> bool:
     parts = list_objects(value.get("content"))
-    if "created" not in value or "role" not in value or not parts:
-        return False
-    metadata = value.get("metadata")
-    flags = isinstance(metadata, dict) and ("agentVisible" in metadata or "userVisible" in metadata)
-    return flags or any(str(part.get("type")) in OWN_CONTENT_TYPES for part in parts)
+    has_flags = bool(as_object(value.get("metadata")).keys() & {"agentVisible", "userVisible"})
+    has_own_content = any(str(part.get("type")) in OWN_CONTENT_TYPES for part in parts)
+    return "created" in value and "role" in value and bool(parts) and (has_flags or has_own_content)

@@ -38,6 +38,7 @@ from context_tui.formats.kit.usage import (
     parse_token_count,
 )
 from context_tui.formats.kit.values import (
+    as_list,
     as_object,
     as_text,
     build_tool_result,
@@ -195,11 +196,9 @@ def _parse_block(part: Block) -> Block | None:
             return None
         case {"type": "reasoning", "reasoning": str() as thought}:
             return {"type": "thinking", "thinking": thought}
-        case {"type": "image", "base64": str() as data} | {
-            "type": "image",
-            "source_type": "base64",
-            "data": str() as data,
-        }:
+        case {"base64": str() as data} | {"source_type": "base64", "data": str() as data} if (
+            part.get("type") == "image"
+        ):
             kind = part.get("mime_type")
             return parse_image_url(f"data:{kind if isinstance(kind, str) else 'image/png'};base64,{data}")
         case {"type": "image", "url": str() as url}:
@@ -268,13 +267,10 @@ class LangChainFormat(DocumentFormat):
         value = next(iter(parse_first_values(head)), None)
         if isinstance(value, list) and value and not MESSAGE_LISTS.is_element(value[0]):
             value = value[0]  # the newest of several states
-        state = _unwrap_state(value)
-        if isinstance(state, dict) and "messages" in state:
-            messages = state["messages"]
-            message = next(iter(messages), None) if isinstance(messages, list) else None
-        else:
-            message = state
-        message = (message[0] if message else None) if isinstance(message, list) else message
+        message = _unwrap_state(value)
+        if isinstance(message, dict) and "messages" in message:
+            message = next(iter(as_list(message["messages"])), None)
+        message = next(iter(message), None) if isinstance(message, list) else message
         return Claim(90, "messages of LangChain") if isinstance(message, dict) and _is_message(message) else None
 
     def find_runs(self, values: list[Element]) -> list[Run]:

@@ -106,16 +106,12 @@ class _Results:
 
     def is_path_used(self, path: int, messages: range) -> bool:
         """Return whether a call in one of the messages names a path."""
-        users = self._find_path_users()[path]
+        if not self._path_users:
+            for message, user_path in sorted(zip(self._facts.block_message, self._facts.path, strict=True)):
+                self._path_users.setdefault(user_path, []).append(message)
+        users = self._path_users[path]
         first = bisect_left(users, messages.start)
         return first < len(users) and users[first] < messages.stop
-
-    def _find_path_users(self) -> dict[int, list[int]]:
-        """Return the messages whose calls name a path, in order, by path."""
-        if not self._path_users:
-            for message, path in sorted(zip(self._facts.block_message, self._facts.path, strict=True)):
-                self._path_users.setdefault(path, []).append(message)
-        return self._path_users
 
     def _find_request_before(self, message: int) -> tuple[int, int, int]:
         """Return the row (-1: none) and message of the last request before a message, and the tokens between."""
@@ -200,9 +196,8 @@ def _explain_drop(facts: Facts, results: _Results, row: int, fall: int) -> Drop:
     factors = fit_earlier_factors(facts, row)
     removed_tokens = float(fall + sum(appended.tokens))
     if factors is not None:
-        removed_tokens = (
-            fall + factors.count_tokens(appended) + factors.request_overhead + (factors.image or 0) * appended.images
-        )
+        removed_tokens = fall + factors.count_tokens(appended) + factors.request_overhead
+        removed_tokens += (factors.image or 0) * appended.images
     if _is_late_compaction(facts, row, fall):
         return Drop(after, fall, round(removed_tokens), Explanation.COMPACTION)
     if find_last_rewrite(facts, after) > before:

@@ -404,10 +404,8 @@ class Facts:
         name = block.get("type")
         flags = BlockFlag.INJECTED if injected else 0
         if name == "tool_result":
-            body = measure_body(block.get("content"))
-            return self.add_result(
-                message, _to_call_id(block.get("tool_use_id")), bool(block.get("is_error")), body, flags
-            )
+            call_id, body = _to_call_id(block.get("tool_use_id")), measure_body(block.get("content"))
+            return self.add_result(message, call_id, bool(block.get("is_error")), body, flags)
         if name == "text":
             text = block.get("text")
             return self.add_text(message, text if isinstance(text, str) else "", flags)
@@ -478,10 +476,8 @@ class Facts:
         tool = self.tool[call_row] if call_row >= 0 else -1
         size, text, json_size, shifts, body_flags, start, wide = body
         flags |= body_flags | BlockFlag.ERROR if is_error else body_flags
-        earlier = self.call_result[call]
-        self.call_result[call] = row = self._append_block(
-            message, _TOOL_RESULT, flags, size, text, json_size, shifts, tool, call, -1
-        )
+        earlier, sizes = self.call_result[call], (size, text, json_size, shifts)
+        self.call_result[call] = row = self._append_block(message, _TOOL_RESULT, flags, *sizes, tool, call, -1)
         if wide:
             self.wide_bytes[row] = wide
         if earlier >= 0:

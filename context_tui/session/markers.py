@@ -70,8 +70,7 @@ _SECTIONS = (
 )
 _COMMAND_TAGS = re.compile(r"<command-message>[^<]*</command-message>|</?command-(?:name|args)>")
 _RULE_FILE = re.compile(
-    rf"{_FILE_START}|^{SKILL_START} |^--- Context from: |^<(?:INSTRUCTIONS|user_instructions)>",
-    re.MULTILINE,
+    rf"{_FILE_START}|^{SKILL_START} |^--- Context from: |^<(?:INSTRUCTIONS|user_instructions)>", re.MULTILINE
 )
 _SECTION = re.compile("|".join(f"({pattern})" for pattern, _ in _SECTIONS), re.MULTILINE)
 _TAG = re.compile(r"<([a-z][\w-]*)[ >]", re.IGNORECASE)

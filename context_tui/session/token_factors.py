@@ -136,13 +136,12 @@ def estimate_content(facts: Facts, messages: Iterable[int], end_block: int | Non
             elif kind == Kind.THINKING:
                 tokens[_THINKING] += facts.text_bytes[block] // BYTES_PER_TOKEN
                 tokens[_SIGNATURE] += (size[block] - facts.text_bytes[block]) // BYTES_PER_TOKEN
-            elif kind == Kind.TOOL_RESULT:
-                tokens[_RESULT] += size[block] // BYTES_PER_TOKEN
-            elif kind == Kind.TOOL_USE:
-                tokens[_CALL] += size[block] // BYTES_PER_TOKEN
-            elif kind == Kind.TEXT:
-                tokens[_TEXT] += size[block] // BYTES_PER_TOKEN
+            elif kind in _PLACES:
+                tokens[_PLACES[kind]] += size[block] // BYTES_PER_TOKEN
     return content
+
+
+_PLACES: dict[int, int] = {Kind.TOOL_RESULT: _RESULT, Kind.TOOL_USE: _CALL, Kind.TEXT: _TEXT}
 
 
 @dataclass(frozen=True)
@@ -187,10 +186,8 @@ def interval_at(facts: Facts, row: int) -> Interval | None:
         intervals[row] = None
         if appended:
             growth = facts.requests[row].context - facts.requests[row - 1].context
-            content, reply = (
-                estimate_content(facts, range(before, end), count_blocks_before(facts, after))
-                for end in (after, before + 1)
-            )
+            ends, end_block = (after, before + 1), count_blocks_before(facts, after)
+            content, reply = (estimate_content(facts, range(before, end), end_block) for end in ends)
             intervals[row] = Interval(row, content, growth, reply, count_output_tokens(facts, row - 1))
     return intervals[row]
 

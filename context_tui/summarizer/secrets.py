@@ -93,10 +93,8 @@ def classify_named_value(name: str, value: str) -> str:
     if name.lower() in ("auth", "_auth"):
         return "authorization" if _is_user_and_password(value) else ""
     match = _NAME_END.search(name[-_NAME_LENGTH:].lower())
-    if match is None:
-        return ""
-    kind = _classify_match(match)
-    return kind if _is_plausible(kind, value, sure=match[0] != "pwd") else ""
+    kind = _classify_match(match) if match else ""
+    return kind if match and _is_plausible(kind, value, sure=match[0] != "pwd") else ""
 
 
 _SecretMatch = tuple[str, int, int]  # kind, start and end
@@ -311,8 +309,7 @@ def _find_in_urls(text: str) -> Iterator[_SecretMatch]:
     if "://" not in text:
         return
     for match in _URL_PASSWORD.finditer(text):
-        value = match[1]
-        if not _HARMLESS_VALUE.fullmatch(value) and ("/" not in value or _is_mixed(value)):
+        if not _HARMLESS_VALUE.fullmatch(match[1]) and ("/" not in match[1] or _is_mixed(match[1])):
             yield "password in a URL", *match.span(1)
     for match in _URL_TOKEN.finditer(text):
         if _is_random(match[1]):
@@ -399,11 +396,7 @@ def _is_plausible(kind: str, value: str, *, sure: bool) -> bool:
 
     A password may be any word if it is *sure* to be a value and not code.
     """
-    if (
-        len(value) < (4 if kind == "password" else _MIN_SECRET_LENGTH)
-        or value.startswith("[masked")
-        or _HARMLESS_VALUE.fullmatch(value)
-    ):
+    if len(value) < 4 or value.startswith("[masked") or _HARMLESS_VALUE.fullmatch(value):
         return False
     if kind == "password":
         return sure or (len(value) >= 6 and _is_mixed(value))

@@ -245,11 +245,7 @@ def format_calibration(calibration: Calibration | None) -> str:
 
 
 def build_exact_table(
-    session: Session,
-    count: Callable[[str], int],
-    name: str,
-    note: str = "",
-    checkpoint: Checkpoint = lambda: None,
+    session: Session, count: Callable[[str], int], name: str, note: str = "", checkpoint: Checkpoint = lambda: None
 ) -> TokenTable:
     """Measure the texts in a session with a tokenizer, and name its encoding; *note* relates it to the model.
 

@@ -12,13 +12,7 @@ from context_tui.formats.kit.documents import Run, get_response, read_head_run
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord
 from context_tui.formats.kit.prompts import build_part
 from context_tui.formats.kit.usage import parse_anthropic_usage
-from context_tui.formats.kit.values import (
-    list_objects,
-    parse_blocks,
-    parse_role,
-    parse_time_ms,
-    parse_usage_or_note,
-)
+from context_tui.formats.kit.values import list_objects, parse_blocks, parse_role, parse_time_ms, parse_usage_or_note
 from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.session.values import Role
 

@@ -8,6 +8,7 @@ to 2.1.219.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from mmap import mmap
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from context_tui.formats.kit.values import (
     as_object,
     as_text,
     build_text,
+    list_objects,
     parse_blocks,
     parse_tokens,
     parse_version,
@@ -185,10 +187,13 @@ def remove_deep_members(content: Any) -> Any:
     """Return a message's content without those block members that are nested too deeply."""
     if not is_nested_deeper(content):
         return content
-    return [
-        {name: value for name, value in item.items() if not is_nested_deeper(value)} if isinstance(item, dict) else item
-        for item in (content if isinstance(content, list) else [content])
-    ]
+    items = content if isinstance(content, list) else [content]
+    return [remove_deep_values(item) if isinstance(item, dict) else item for item in items]
+
+
+def remove_deep_values(members: dict[str, Any], depth: int = MAX_DEPTH) -> dict[str, Any]:
+    """Return an object without those members that are nested too deeply."""
+    return {name: value for name, value in members.items() if not is_nested_deeper(value, depth)}
 
 
 def build_record(value: Any) -> Record:
@@ -223,39 +228,27 @@ _MESSAGE_TEXTS = ("id", "role", "model", "stop_reason")
 def extract_blocks(record: Record) -> list[Block]:
     """Return the blocks that the model sees in a record, in Anthropic's form. An attachment becomes text and images."""
     if record.attachment is not None and record.type == "attachment":
-        attachment = record.attachment
+        attachment, content = record.attachment, None
+        is_sent = as_text(attachment.get("type")) not in UNSENT_ATTACHMENTS
+        if is_sent:
+            names = ("content", "snippet", "addedLines", "addedBlocks", "prompt")
+            content = next(filter(None, map(attachment.get, names)), None)
         if record.rendered and not is_typed_attachment(attachment):
             texts = [*map(_extract_text, record.rendered)]  # as sent, in 2.1.330
-        elif _is_screen_only(attachment):
-            texts = []
         else:
-            content = _find_attachment_content(attachment)
-            text = _extract_text(content) if content else str(attachment.get("filename") or "")
-            texts = [text] if text else []
-        return [*map(build_text, texts), *_extract_attachment_images(attachment)]
+            name = str(attachment.get("filename") or "") if is_sent else ""
+            texts = [*filter(None, [_extract_text(content) if content else name])]
+        return [*map(build_text, texts), *_extract_images(content)]
     return parse_blocks(remove_deep_members(loads(memoryview(record.message.content)))) if record.message else []
 
 
-def _is_screen_only(attachment: dict[str, Any]) -> bool:
-    kind = attachment.get("type")
-    return isinstance(kind, str) and kind in UNSENT_ATTACHMENTS
-
-
-def _extract_attachment_images(attachment: dict[str, Any]) -> list[dict[str, Any]]:
-    value = None if _is_screen_only(attachment) else _find_attachment_content(attachment)
-    images = []
-    for item in value if isinstance(value, list) else [value]:
-        if isinstance(item, dict) and item.get("type") == "image":
-            file, source = item.get("file"), item.get("source")
-            if isinstance(file, dict) and isinstance(file.get("base64"), str):
+def _extract_images(content: Any) -> Iterator[Block]:
+    for item in list_objects(content if isinstance(content, list) else [content]):
+        if item.get("type") == "image":
+            file, source = as_object(item.get("file")), item.get("source")
+            if isinstance(file.get("base64"), str):
                 source = {"type": "base64", "media_type": str(file.get("type") or ""), "data": file["base64"]}
-            images.append({"type": "image", "source": source if isinstance(source, dict) else {}})
-    return images
-
-
-def _find_attachment_content(attachment: dict[str, Any]) -> Any:
-    names = ("content", "snippet", "addedLines", "addedBlocks", "prompt")
-    return next((attachment[name] for name in names if attachment.get(name)), None)
+            yield {"type": "image", "source": as_object(source)}
 
 
 def _extract_text(value: Any) -> str:
@@ -350,11 +343,9 @@ def normalize_usage(usage: ApiUsage, finished: bool, version: str | None) -> Usa
     """Return normalized usage, or None if nothing was sent. Its output is final once the message is *finished*."""
     fresh, read = usage.input_tokens or 0, usage.cache_read_input_tokens or 0
     written, split = usage.cache_creation_input_tokens or 0, usage.cache_creation
-    hour_tokens = (split.ephemeral_1h_input_tokens or 0) if split is not None else 0
+    hour_tokens = min((split.ephemeral_1h_input_tokens or 0) if split is not None else 0, written)
     if not fresh + read + written:
         return None
-    if hour_tokens > written:
-        hour_tokens = written
     trusted = finished or parse_version(version) >= _OUTPUT_ON_EVERY_LINE_SINCE
     return Usage(fresh, read, written - hour_tokens, hour_tokens, usage.output_tokens or 0, trusted)
 

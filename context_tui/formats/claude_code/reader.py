@@ -228,9 +228,8 @@ class ClaudeCodeScanner:
                 set_system(self.facts, [*map(build_part, parse_blocks(shape.get("system")))])
                 set_tools(self.facts, parse_tool_schemas(shape.get("tools")))
         elif record_type in parsing.MESSAGE_TYPES or record_type not in parsing.METADATA_TYPES:
-            empty = record_type in parsing.MESSAGE_TYPES or record_type == "attachment"
             problem = f"unknown record type {truncate_name(repr(record_type), 80)}"
-            if empty:
+            if record_type in parsing.MESSAGE_TYPES or record_type == "attachment":
                 problem = f"record of type {record_type!r} without content"
             elif record_type is None:
                 problem = "not a record: it has no type"

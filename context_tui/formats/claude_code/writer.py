@@ -83,11 +83,10 @@ class _Writer:
 
     def _find_recorded_cwd(self, origins: list[Any]) -> str:
         for origin in reversed(origins):
-            if isinstance(origin, Origin) and isinstance(origin.session.content, ClaudeCodeContent):
-                content = origin.session.content
+            content = origin.session.content if isinstance(origin, Origin) else None
+            if isinstance(content, ClaudeCodeContent):
                 for row in content.facts.records_of(origin.message):
-                    cwd = parsing.parse_line(content.read_line(row)).cwd
-                    if cwd:
+                    if cwd := parsing.parse_line(content.read_line(row)).cwd:
                         return cwd
         return self.session.info.cwd
 
@@ -192,10 +191,8 @@ class _Writer:
         message = record.get("message")
         if isinstance(message, dict):
             message["content"] = parsing.remove_deep_members(message.get("content"))
-            record["message"] = {
-                name: value for name, value in message.items() if not is_nested_deeper(value, MAX_RECORD_DEPTH)
-            }
-        return {name: value for name, value in record.items() if not is_nested_deeper(value, MAX_RECORD_DEPTH)}
+            record["message"] = parsing.remove_deep_values(message, MAX_RECORD_DEPTH)
+        return parsing.remove_deep_values(record, MAX_RECORD_DEPTH)
 
     def _build_message_records(self, message: int) -> Iterator[dict[str, Any]]:
         facts, blocks = self.session.facts, self.session.content.blocks(message)

@@ -203,9 +203,7 @@ def _parse_user_message(message: dict[str, Any], time: int) -> MessageRecord:
     blocks = list(parse_content(message.get("content")))
     text = next((parse_id(block.get("text")) for block in blocks if block.get("type") == "text"), "").lstrip()
     command = is_command(text)
-    flags = MessageFlag.NOT_SENT if command else 0
-    if text.startswith(SUMMARY_START):
-        flags = MessageFlag.SUMMARY
+    flags = MessageFlag.SUMMARY if text.startswith(SUMMARY_START) else MessageFlag.NOT_SENT if command else 0
     injected = command or text.startswith(SETUP_START)
     return MessageRecord(Role.USER, blocks, are_results(blocks), flags, time, is_injected=injected)
 
@@ -218,9 +216,7 @@ def _parse_history(messages: list[Any]) -> HistoryRecord:
     calls = (call for message in objects for call in list_objects(message.get("toolCalls")))
     answered_ids = {parse_id(call.get("id")) for call in calls if call.get("result")}
     parsed: list[MessageRecord | OmittedMessage] = []
-    notes: list[str] = []
-    keys: list[str] = []
-    response_counts = Counter[str]()
+    notes, keys, response_counts = list[str](), list[str](), Counter[str]()
     for number, message in enumerate(objects):
         key = parse_id(message.get("id")) or f"message-{number}"
         try:
@@ -228,10 +224,10 @@ def _parse_history(messages: list[Any]) -> HistoryRecord:
         except ValueError as error:
             notes.append(str(error))
             continue
-        if isinstance(first_record, OmittedMessage) or (
-            first_record.has_results and {block.get("tool_use_id") for block in first_record.blocks} <= answered_ids
-        ):
-            continue  # a notice, or results that are also recorded with their calls
+        if isinstance(first_record, OmittedMessage):
+            continue  # a notice
+        if first_record.has_results and set(_find_answered_calls([first_record])) <= answered_ids:
+            continue  # also recorded with their calls
         if key.endswith("_response"):
             response_counts[key] += 1
             if (count := response_counts[key]) > 1:  # a session that is resumed again has them once more
@@ -242,11 +238,11 @@ def _parse_history(messages: list[Any]) -> HistoryRecord:
         parsed += [replace(first_record, key=key, usage=None), *other_records]
         keys.append(key)
     versions = {records[0].key: _summarize_message(records).version for records in _group_messages(parsed)}
-    messages_with_versions = tuple(
-        replace(each, version=versions.get(each.key)) if isinstance(each, MessageRecord) else each for each in parsed
-    )
+    for number, each in enumerate(parsed):
+        if isinstance(each, MessageRecord):
+            parsed[number] = replace(each, version=versions.get(each.key))
     compression = FullCompactionRecord("compression", context=tuple(keys))
-    return HistoryRecord(compaction=compression, messages=messages_with_versions, notes=tuple(notes))
+    return HistoryRecord(compaction=compression, messages=tuple(parsed), notes=tuple(notes))
 
 
 def _drop_results(message: dict[str, Any]) -> dict[str, Any]:
@@ -280,9 +276,8 @@ def _group_messages(records: Iterable[MessageRecord | OmittedMessage]) -> Iterat
 
 
 def _is_setup(record: MessageRecord | OmittedMessage) -> bool:
-    return isinstance(record, MessageRecord) and any(
-        str(block.get("text") or "").lstrip().startswith(SETUP_START) for block in record.blocks
-    )
+    texts = (str(block.get("text") or "") for block in _list_blocks([record]))
+    return any(text.lstrip().startswith(SETUP_START) for text in texts)
 
 
 def _find_answered_calls(parts: Iterable[MessageRecord | OmittedMessage]) -> Iterator[str]:
@@ -329,11 +324,9 @@ def _parse_name_and_arguments(call: dict[str, Any]) -> tuple[str, dict[str, Any]
 
 
 def _parse_result(call: dict[str, Any], call_id: str) -> Block:
-    value = call.get("result")
-    if isinstance(value, str):
-        body: Any = value
-        failed = False
-    else:
+    value, failed = call.get("result"), False
+    body: Any = value
+    if not isinstance(value, str):
         blocks = [_parse_block(part) for part in (value if isinstance(value, list) else [value])]
         if any(block.get("tool_use_id") == call_id for block in blocks):  # results of parallel calls may be there too
             blocks = [block for block in blocks if block.get("tool_use_id", call_id) == call_id]

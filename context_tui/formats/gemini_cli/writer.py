@@ -186,9 +186,8 @@ class _Writer:
             first_text_part["text"] = f"{SUMMARY_START}\n{first_text_part['text']}\n{SUMMARY_END}"
             self._losses.add("summaries put between the tags that Gemini CLI's stand in")
         elif is_command(start):
-            for block in texts:
-                if _build_part(block):
-                    self._losses.omit("blocks of messages left out that begin like a command", block)
+            for block in filter(_build_part, texts):
+                self._losses.omit("blocks of messages left out that begin like a command", block)
             return
         elif not start.startswith(SETUP_START):
             rows = self._session.context_at().blocks_of(index)
@@ -197,13 +196,12 @@ class _Writer:
 
 
 def _build_part(block: Block) -> Record | None:
-    source = block.get("source")
     if block.get("type") == "text":
         return {"text": block.get("text") or ""}
-    if block.get("type") == "image" and isinstance(source, dict) and isinstance(source.get("data"), str):
-        kind = str(source.get("media_type") or "image/png")
-        return {"inlineData": {"mimeType": kind, "data": source["data"]}} if kind.startswith("image/") else None
-    return None
+    source = as_object(block.get("source"))
+    kind, data = str(source.get("media_type") or "image/png"), source.get("data")
+    is_image = block.get("type") == "image" and isinstance(data, str) and kind.startswith("image/")
+    return {"inlineData": {"mimeType": kind, "data": data}} if is_image else None
 
 
 def _format_usage(usage: Usage) -> Record:

@@ -50,11 +50,9 @@ def find_opencode_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[Se
     names = re.compile(r"opencode(-.*)?\.db")  # of the release, or of a channel
     databases = [Path(entry.path) for entry in list_entries(folder) if names.fullmatch(entry.name)]
     paths = [path for path in dict.fromkeys([*configured_paths, *databases]) if os.path.isfile(path)]
-    for path in paths:
-        yield SessionFile(path, ALL_PROJECTS, False)
-    if not paths:
-        for path in list_session_files(folder / "storage"):
-            yield SessionFile(path, path.parent.name[:8], False)
+    yield from (SessionFile(path, ALL_PROJECTS, False) for path in paths)
+    for path in () if paths else list_session_files(folder / "storage"):
+        yield SessionFile(path, path.parent.name[:8], False)
 
 
 def list_session_files(storage: Path) -> Iterator[Path]:
@@ -119,10 +117,8 @@ class OpencodeFormat(Format):
         if name.startswith("ses_") and ("projectID" in value or "directory" in value or "version" in value):
             return Claim(95, "an opencode session file")
         if name.startswith(("msg_", "prt_")) and isinstance(session := value.get("sessionID"), str):
-            raise UnreadableSession(
-                f"{path}: is one message of an opencode session, or a part of one; "
-                f"open {_find_session_file(path, session) or 'its session file'}"
-            )
+            remedy = f"open {_find_session_file(path, session) or 'its session file'}"
+            raise UnreadableSession(f"{path}: is one message of an opencode session, or a part of one; {remedy}")
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:

@@ -90,9 +90,8 @@ def _find_cut_by_share(context: Context, head: Head, cut: Cut, first: int, limit
         count = int((length - first) * share) if head.even else round((length - first) * share)
         start = first + (count - count % 2 if head.even else count)
         position = _find_cut_place(context, start, cut, first)
-        if head.until is None or head.step is None:
-            return position
-        if index.total - index.prefix[position] + index.prefix[first] <= head.until * limits.window:
+        rest = index.total - index.prefix[position] + index.prefix[first]
+        if head.until is None or head.step is None or rest <= head.until * limits.window:
             return position
         if share >= 1.0:
             return length
@@ -119,10 +118,8 @@ def _find_fallback_cut(context: Context, start: int, fallback: CutFallback, firs
     if fallback == "all":
         return length
     if fallback == "all_if_answered":
-        last_message = context.order[-1]
-        is_reply = context.facts.role[last_message] == Role.ASSISTANT
-        is_answered = is_reply and not context.has_kind(last_message, Kind.TOOL_USE)
-        return length if is_answered else None
+        is_reply = _is_assistant(context, length - 1)
+        return length if is_reply and not context.has_kind(context.order[-1], Kind.TOOL_USE) else None
     return _find_nearest_cut(context, start, fallback, "forward", first)
 
 

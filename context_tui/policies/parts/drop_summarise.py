@@ -140,19 +140,14 @@ def _strip_kept_messages(
     """Yield the changes in kept messages: removal of blocks that were not typed, and truncation of a long message."""
     for position, tokens in typed:
         texts = _find_typed_rows(context, position)
-        for row in context.blocks_of(context.order[position]):
-            if row not in texts:
-                yield row, build_removal(name)
-        if tokens is None:
-            continue
-        budget = tokens * BYTES_PER_TOKEN
-        for row in texts:
+        others = (row for row in context.blocks_of(context.order[position]) if row not in texts)
+        yield from ((row, build_removal(name)) for row in others)
+        budget = (tokens or 0) * BYTES_PER_TOKEN
+        for row in texts if tokens is not None else ():
             size = context.facts.text_bytes[row]
             if size > budget:
                 yield row, _build_truncation(size, budget, name)
-                budget = 0
-            else:
-                budget -= size
+            budget = max(budget - size, 0)
 
 
 def _build_truncation(size: int, budget: int, name: str) -> Change:

@@ -122,9 +122,8 @@ def compare_orphans(
     Args:
         renamed: ids in *before*, by their new ids in *after*.
     """
-    orphans_before, orphans_after = (
-        (*each.orphan_calls, *each.orphan_results) for each in map(find_unpaired, (before, after))
-    )
+    unpaired = map(find_unpaired, (before, after))
+    orphans_before, orphans_after = ((*each.orphan_calls, *each.orphan_results) for each in unpaired)
     counts_before = Counter((orphan.kind, orphan.call_id) for orphan in orphans_before)
     inherited, introduced = list[Orphan](), list[Orphan]()
     for orphan in orphans_after:
@@ -288,10 +287,9 @@ def _split_merged_messages(
         following = history[position + 1] if position + 1 < len(history) else None
         new = [block for block, place in (_list_placed_blocks(following) if following else ()) if place is None]
         added = {block.get("tool_use_id"): block for block in new if block.get("type") == "tool_result"}
-        calls_by_piece = [
-            [str(block.get("id")) for block, _ in each if block.get("type") == "tool_use"] for each in pieces
-        ]
-        calls_by_piece[-1] = []  # their results follow in the next message
+        uses_by_piece = ([block for block, _ in piece if block.get("type") == "tool_use"] for piece in pieces[:-1])
+        calls_by_piece = [[str(block.get("id")) for block in uses] for uses in uses_by_piece]
+        calls_by_piece.append([])  # the results of the last piece follow in the next message
         moved_calls = {call for calls in calls_by_piece for call in calls}
         if following is not None and not moved_calls <= added.keys():
             split_history.append(entry)

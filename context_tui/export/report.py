@@ -178,29 +178,17 @@ def _build_study_section(study: Study, with_text: bool) -> Section:
     savings = format_savings(price)
     needed = f"{regret.used_later:,} of {format_count(regret.dropped, 'dropped block')} were needed later"
     unit = price.rate_table.unit
-    firings = [
-        (
-            f"#{firing.message:,}",
-            format_firing(firing),
-            firing.before,
-            firing.after,
-            f"{format_break_even(cost)}: {VERDICT_TEXTS[cost.verdict]}",
-            format_saving(-cost.cost, unit),
-        )
-        for firing, cost in zip(replay.firings, price.firings, strict=True)
-    ]
+    firings = list[tuple[object, ...]]()
+    for firing, cost in zip(replay.firings, price.firings, strict=True):
+        outlook, saving = f"{format_break_even(cost)}: {VERDICT_TEXTS[cost.verdict]}", format_saving(-cost.cost, unit)
+        sizes = firing.before, firing.after
+        firings.append((f"#{firing.message:,}", format_firing(firing), *sizes, outlook, saving))
     firing_heads = ("before message", "change", "tokens before", "after", "breaks even", f"cost ({unit})")
-    cases = [
-        (
-            f"#{case.message:,}",
-            case.tokens,
-            f"#{case.dropped:,}",
-            f"#{case.later:,}",
-            case.tier,
-            *([sanitize_line(case.evidence)] if with_text else []),
-        )
-        for case in regret.cases
-    ]
+    cases = list[tuple[object, ...]]()
+    for case in regret.cases:
+        evidence = [sanitize_line(case.evidence)] if with_text else []
+        later = f"#{case.dropped:,}", f"#{case.later:,}", case.tier
+        cases.append((f"#{case.message:,}", case.tokens, *later, *evidence))
     evidence = ["evidence"] if with_text else []
     case_heads = ("dropped message", "tokens", "dropped before", "needed at", "by", *evidence)
     tables = [_build_table(firing_heads, firings), *([_build_table(case_heads, cases)] if cases else [])]

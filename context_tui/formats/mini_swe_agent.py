@@ -162,8 +162,5 @@ def _is_bare_trajectory(messages: list[Any]) -> bool:
     roles_and_texts = [(message.get("role"), message.get("content", "")) for message in list_objects(messages)]
     if not all(role in ("system", "user", "assistant") and isinstance(text, str) for role, text in roles_and_texts):
         return False
-    return any(
-        (role == "user" and text.startswith("<returncode>"))
-        or (role == "assistant" and "```mswea_bash_command" in text)
-        for role, text in roles_and_texts
-    )
+    has_output = any(role == "user" and text.startswith("<returncode>") for role, text in roles_and_texts)
+    return has_output or any(role == "assistant" and "```mswea_bash_command" in text for role, text in roles_and_texts)

@@ -134,11 +134,8 @@ class SweAgentShape(DocumentShape):
             old_numbers = range(self._first_recent, max(self._first_recent, end))
             new_numbers = range(self._checked_count, len(observations))
             self._first_recent, self._checked_count = old_numbers.stop, len(observations)
-            elided = {
-                number
-                for number in old_numbers
-                if not observations[number].tags & rule.keeps or observations[number].tags & rule.removes
-            }
+            tags = {number: observations[number].tags for number in old_numbers}
+            elided = {number for number, each in tags.items() if not each & rule.keeps or each & rule.removes}
             elided |= {number for number in new_numbers if observations[number].tags & rule.removes}
             elided -= self._elided
             self._elided |= elided

@@ -187,9 +187,6 @@ def split_context(breakdown: Breakdown, size: int) -> list[ContextPart]:
     tokens["system"] += fitted.get("tools", 0) + fitted.get("not_in_file", 0)
     shares = {share.tool: share.result_tokens for share in breakdown.by_tool}
     tools = scale_tokens(shares, tokens["tool_result"])
-    parts = [
-        ContextPart(name, count, tuple(tools.items()) if name == "tool_result" else ())
-        for name, count in tokens.items()
-        if count
-    ]
+    tools_by_part = {"tool_result": tuple(tools.items())}
+    parts = [ContextPart(name, count, tools_by_part.get(name, ())) for name, count in tokens.items() if count]
     return sorted(parts, key=lambda part: -part.tokens)

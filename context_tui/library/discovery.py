@@ -180,15 +180,12 @@ def list_database_sessions(entry: SessionEntry) -> list[SessionEntry]:
         infos = form.list_sessions(path)
     except Exception:  # the overview tells the reason
         return [entry]
-    return [
-        SessionEntry(
-            replace(info, time=info.time or entry.info.time),
-            THIS_PROJECT if info.cwd == cwd else entry.group,
-            os.path.basename(info.cwd.rstrip("/\\")) or entry.place,
-            form.name,
-        )
-        for info in infos
-    ]
+    entries = []
+    for info in infos:
+        group, place = THIS_PROJECT if info.cwd == cwd else entry.group, os.path.basename(info.cwd.rstrip("/\\"))
+        info = replace(info, time=info.time or entry.info.time)
+        entries.append(SessionEntry(info, group, place or entry.place, form.name))
+    return entries
 
 
 def find_entries(spec: str) -> list[SessionEntry]:

@@ -125,11 +125,10 @@ class OverviewReader:
             if not info.id:
                 infos = self._list_sessions(form, Path(info.path))
                 main = _find_main(infos, info)
-                children = [
-                    SessionEntry(each, entry.group, SUB_AGENT if each.parent else SAME_FILE, each.format)
-                    for each in infos
-                    if main is None or build_session_key(each) != build_session_key(main)
-                ]
+                main_key = build_session_key(main) if main else None
+                others = ((each, SUB_AGENT if each.parent else SAME_FILE) for each in infos)
+                children = [SessionEntry(each, entry.group, place, each.format) for each, place in others]
+                children = [each for each in children if each.key != main_key]
             if main is None or (not cached and _count_bytes_to_read(main) > MAX_READ_BYTES):
                 cwd = main.cwd if main else ""
                 return SessionOverview(agent, children=tuple(children), cwd=cwd, parent=_find_parent(main))

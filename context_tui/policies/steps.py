@@ -46,9 +46,8 @@ def plan_steps(name: str, params: Params, steps: PolicySteps, context: Context, 
             triggers.append((policy.name, trigger))
             continue
         if last_plan is not None and (last_plan.dropped_ranges or last_plan.inserts):
-            raise PlanError(
-                f"{name}: {last_plan.policy} drops or adds messages, so nothing runs after it; name it last"
-            )
+            reason = f"{last_plan.policy} drops or adds messages, so nothing runs after it"
+            raise PlanError(f"{name}: {reason}; name it last")
         last_plan = policy.plan(current, step_params, state)
         plans.append(last_plan)
         triggers.append((policy.name, last_plan.trigger))

@@ -142,10 +142,8 @@ def context_at(facts: Facts, at: int, *, after_micro: bool = True, content: Cont
     find_drops(facts)
     epoch, order = order_at(facts, at)
     prefix, owner = frozenset(epoch.prefix), facts.block_message
-    replacements = {
-        row: CLEARED_BODIES[source]
-        for row, source in find_cleared_at(facts, at, micro_until).items()
-        if epoch.start <= owner[row] < at or owner[row] in prefix
-    }
+    cleared = find_cleared_at(facts, at, micro_until).items()
+    in_context = ((row, source) for row, source in cleared if epoch.start <= owner[row] < at or owner[row] in prefix)
+    replacements = {row: CLEARED_BODIES[source] for row, source in in_context}
     last_rewrite = find_last_rewrite(facts, micro_until)
     return Context(facts, at, order, epoch.start, replacements, last_rewrite=last_rewrite, content=content)

@@ -144,9 +144,8 @@ class Selection:
 
     def _renumber(self, compaction: Compaction) -> Compaction:
         cleared = frozenset(self._block_rows[row] for row in compaction.cleared_blocks if self._block_rows[row] >= 0)
-        prefix = Spans(
-            *(range(self.number_of(span.start), self.number_of(span.stop)) for span in compaction.prefix.ranges)
-        )
+        ranges = compaction.prefix.ranges
+        prefix = Spans(*(range(self.number_of(span.start), self.number_of(span.stop)) for span in ranges))
         return replace(compaction, message=self.number_of(compaction.message), prefix=prefix, cleared_blocks=cleared)
 
 

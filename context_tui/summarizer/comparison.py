@@ -14,7 +14,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from context_tui.compaction.apply import apply, iterate_result_entries
-from context_tui.compaction.plan import Insert, Plan
+from context_tui.compaction.plan import Plan
 from context_tui.errors import PlanError, SummarizerError
 from context_tui.lab.price.rates import find_rates
 from context_tui.session.facts import Usage
@@ -327,11 +327,7 @@ def continue_after_compaction(
         raise PlanError(f"{plan.policy}: {problem}; choose another point")
     context = replace(plan.context, at=points[-1], order=later_context.order, base=None, memo={})
     extended_plan = replace(plan, context=context, tokens_saved=None)
-    numbers = {
-        message: place
-        for place, message in enumerate(iterate_result_entries(extended_plan))
-        if not isinstance(message, Insert)
-    }
+    numbers = {entry: place for place, entry in enumerate(iterate_result_entries(extended_plan))}  # with inserts
     compacted = apply(session, extended_plan, summary)
     return compacted, [numbers.get(point, len(compacted)) for point in points]
 

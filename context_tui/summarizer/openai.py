@@ -50,11 +50,8 @@ def _build_messages(message: Message) -> Iterator[Message]:
     for block in message["content"]:
         if block["type"] == "tool_result":
             label = "[error] " if block.get("is_error") else ""  # the format has no error flag
-            yield {
-                "role": "tool",
-                "tool_call_id": block["tool_use_id"],
-                "content": label + flatten_result_body(block["content"]),
-            }
+            text = label + flatten_result_body(block["content"])
+            yield {"role": "tool", "tool_call_id": block["tool_use_id"], "content": text}
         elif block["type"] == "tool_use":
             function = {"name": block["name"], "arguments": format_json(block["input"])}
             calls.append({"id": block["id"], "type": "function", "function": function})
@@ -135,8 +132,6 @@ def _parse_usage(value: object) -> Usage:
     usage = parse_mapping(value)
     prompt = parse_token_count(usage.get("prompt_tokens"))
     cached = parse_token_count(parse_mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
-    return Usage(
-        input_tokens=None if prompt is None else max(0, prompt - (cached or 0)),
-        cache_read_tokens=cached,
-        output_tokens=parse_token_count(usage.get("completion_tokens")),
-    )
+    fresh = None if prompt is None else max(0, prompt - (cached or 0))
+    output = parse_token_count(usage.get("completion_tokens"))
+    return Usage(input_tokens=fresh, cache_read_tokens=cached, output_tokens=output)

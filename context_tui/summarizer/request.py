@@ -95,10 +95,8 @@ def _clean_block(block: dict[str, Any]) -> dict[str, Any] | None:
                 arguments = {"input": arguments}
             return {"type": "tool_use", **call, "input": arguments}
         case {"type": "tool_result"}:
-            result = {
-                "tool_use_id": sanitize_id(block.get("tool_use_id")),
-                "content": _clean_result_body(block.get("content", "")),
-            }
+            body = _clean_result_body(block.get("content", ""))
+            result = {"tool_use_id": sanitize_id(block.get("tool_use_id")), "content": body}
             return {"type": "tool_result", **result, **({"is_error": True} if block.get("is_error") else {})}
     # Provider-specific and future blocks: sent as text, since other servers do not know them.
     data = format_json({key: value for key, value in block.items() if key != "type"})

@@ -221,10 +221,8 @@ def make_fast_path(scanner: ClaudeCodeScanner) -> FastPath:
                             usage_by_message[message] = usage
                             add_request(message, usage, times[message])
                     elif output > usage_so_far.output or not usage_so_far.output_trusted:  # most lines repeat it
-                        scanner._update_usage(
-                            message,
-                            normalize_usage(api_message.usage, api_message.stop_reason is not None, record.version),
-                        )
+                        is_final = api_message.stop_reason is not None
+                        scanner._update_usage(message, normalize_usage(api_message.usage, is_final, record.version))
 
             elif record_type == "progress" and record.parentUuid is None:
                 return start, line_count

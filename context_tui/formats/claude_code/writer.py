@@ -140,12 +140,9 @@ class _Writer:
         alone = len(blocks) == 1 and blocks[0].get("type") == "text"
         if self.session.facts.role[message] != Role.USER:
             self.losses.add_note("the summary is written as a user message, as Claude Code does")
-        record = self._build_envelope("user") | {
-            "isVisibleInTranscriptOnly": True,
-            "isCompactSummary": True,
-            "message": {"role": "user", "content": blocks[0]["text"] if alone else blocks},
-        }
-        return self._chain_record(record)
+        message_record = {"message": {"role": "user", "content": blocks[0]["text"] if alone else blocks}}
+        flags = {"isVisibleInTranscriptOnly": True, "isCompactSummary": True}
+        return self._chain_record(self._build_envelope("user") | flags | message_record)
 
     def _copy_records(self, origin: Origin, content: ClaudeCodeContent, summary: bool) -> Iterator[dict[str, Any]]:
         next_block = 0

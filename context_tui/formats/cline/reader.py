@@ -65,9 +65,8 @@ class ClineShape(DocumentShape):
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
         message, clears = self._parse_message(value, place), self._clears_by_element.get(place)
-        return (
-            group_records(MicroCompactionRecord("duplicate reads", cleared_keys=clears), message) if clears else message
-        )
+        micro_compaction = MicroCompactionRecord("duplicate reads", cleared_keys=clears or ())
+        return group_records(micro_compaction, message) if clears else message
 
     def _parse_message(self, value: Any, place: int) -> MessageRecord:
         members = as_object(value)

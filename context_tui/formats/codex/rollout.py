@@ -119,10 +119,8 @@ def find_replacement_history(payload: Record) -> list[Any] | None:
     entries = payload.get("replacement_history_entries")
     if not isinstance(entries, list):
         return None
-    return [
-        ItemReference(parse_id(each.get("item_id"))) if each.get("type") == "reference" else each.get("item")
-        for each in map(as_object, entries)
-    ]
+    pairs = ((each.get("type") == "reference", each) for each in map(as_object, entries))
+    return [ItemReference(parse_id(each.get("item_id"))) if refers else each.get("item") for refers, each in pairs]
 
 
 def format_item_key(item: Any) -> str:

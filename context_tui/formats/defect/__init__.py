@@ -74,11 +74,10 @@ class DefectFormat(Format):
         meta_id, cwd = meta.get("session_id"), meta.get("cwd")
         folder_id = file.parent.name if file.name == paths.JOURNAL_FILE else ""
         session_id = meta_id if isinstance(meta_id, str) else folder_id
-        sessions = (
-            list_document_sessions(file, self.name, SnapshotShape, _SNAPSHOT_RUNS(file))
-            if _is_snapshot_file(file)
-            else list_only_session(file, self.name, self.read_title(file) or session_id)
-        )
+        if _is_snapshot_file(file):
+            sessions = list_document_sessions(file, self.name, SnapshotShape, _SNAPSHOT_RUNS(file))
+        else:
+            sessions = list_only_session(file, self.name, self.read_title(file) or session_id)
         return [replace(info, cwd=as_text(cwd)) for info in sessions]
 
     def related_files(self, path: Path) -> Iterable[Path]:

@@ -90,10 +90,8 @@ class Database:
         backups = self.path.parent.glob(f"{escape(self.path.name)}{BACKUP_SUFFIX}*")
         newest = max(backups, key=lambda path: path.stat().st_mtime_ns, default=None)
         backup = f"; the backup from before the change is {newest}" if newest else ""
-        return (
-            f"{self.path}: a program was ended while it changed this database{backup}; open it with the agent that it"
-            " belongs to (such as koda), which undoes the change"
-        )
+        remedy = "open it with the agent that it belongs to (such as koda), which undoes the change"
+        return f"{self.path}: a program was ended while it changed this database{backup}; {remedy}"
 
     def list_columns(self, table: str) -> frozenset[str]:
         """Return the column names of a table. They are empty if it does not exist or is a view."""

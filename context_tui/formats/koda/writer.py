@@ -193,15 +193,10 @@ def _build_rows(message: Message, losses: Losses) -> list[RowValues]:
     content = _join_texts(blocks, losses)
     if by_assistant:
         return [{"role": "assistant", "content": content, **_format_calls(blocks), **_format_thinking(blocks, losses)}]
-    results: list[RowValues] = [
-        {
-            "role": "tool",
-            "tool_call_id": str(block.get("tool_use_id") or ""),
-            "content": convert_body_to_text(block, losses),
-        }
-        for block in blocks
-        if block.get("type") == "tool_result"
-    ]
+    results: list[RowValues] = []
+    for block in (block for block in blocks if block.get("type") == "tool_result"):
+        call_id, text = str(block.get("tool_use_id") or ""), convert_body_to_text(block, losses)
+        results.append({"role": "tool", "tool_call_id": call_id, "content": text})
     losses.add("results no longer marked as errors", sum(bool(block.get("is_error")) for block in blocks))
     if results and content is not None:
         losses.add("messages with results and text split into two")
@@ -230,15 +225,10 @@ def _join_texts(blocks: list[Block], losses: Losses) -> str | None:
 
 
 def _format_calls(blocks: list[Block]) -> RowValues:
-    calls = [
-        {
-            "id": str(block.get("id") or ""),
-            "function_name": str(block.get("name") or ""),
-            "arguments": format_arguments(block.get("input")),
-        }
-        for block in blocks
-        if block.get("type") == "tool_use"
-    ]
+    calls = []
+    for block in (block for block in blocks if block.get("type") == "tool_use"):
+        call_id, name = str(block.get("id") or ""), str(block.get("name") or "")
+        calls.append({"id": call_id, "function_name": name, "arguments": format_arguments(block.get("input"))})
     return {"tool_calls": compact_text(calls)} if calls else {}
 
 

@@ -71,9 +71,8 @@ class OpenAIShape:
         stamp = next((value[key] for key in ("timestamp", "created_at", "created") if key in value), None)
         (usage, unread), time = parse_usage_or_note(parse_openai_usage, value.get("usage")), parse_time_ms(stamp)
         if role in ("tool", "function"):
-            call_id = (
-                self._function_calls.find_call_id(place) if role == "function" else parse_id(value.get("tool_call_id"))
-            )
+            is_function, call_id = role == "function", parse_id(value.get("tool_call_id"))
+            call_id = self._function_calls.find_call_id(place) if is_function else call_id
             block = build_tool_result(call_id, _parse_result_body(value.get("content")))
             return MessageRecord(Role.USER, [block], has_results=True, time=time)
         blocks = [parse_content_part(part) for part in parse_blocks(value.get("content"))]

@@ -63,14 +63,10 @@ def _build_assistant(blocks: list[Block], losses: Losses) -> list[Message]:
     if content == "" and not calls and texts:
         message["content"] = ""
     if calls:
-        message["tool_calls"] = [
-            {
-                "id": str(call.get("id") or ""),
-                "type": "function",
-                "function": {"name": str(call.get("name") or ""), "arguments": format_arguments(call.get("input"))},
-            }
-            for call in calls
-        ]
+        message["tool_calls"] = []
+        for call in calls:
+            function = {"name": str(call.get("name") or ""), "arguments": format_arguments(call.get("input"))}
+            message["tool_calls"].append({"id": str(call.get("id") or ""), "type": "function", "function": function})
     return [message]
 
 

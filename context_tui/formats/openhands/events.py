@@ -115,16 +115,13 @@ def _parse_condensation(event: Event, key: str, time: int, view: EventView) -> P
 
 def _parse_tools(tools: Any) -> list[dict[str, Any]]:
     """Parse the name and description of tools; of their parameters, only a type name is recorded."""
-    return [
-        {
-            "name": parse_id(tool.get("name") or tool.get("title")),
-            "description": parse_id(tool.get("description")),
-            "input_schema": schema
-            if isinstance(schema := as_object(tool.get("mcp_tool")).get("inputSchema"), dict)
-            else {"type": "object"},
-        }
-        for tool in list_objects(tools)
-    ]
+    schemas = []
+    for tool in list_objects(tools):
+        name, description = parse_id(tool.get("name") or tool.get("title")), parse_id(tool.get("description"))
+        schema = as_object(tool.get("mcp_tool")).get("inputSchema")
+        schema = schema if isinstance(schema, dict) else {"type": "object"}
+        schemas.append({"name": name, "description": description, "input_schema": schema})
+    return schemas
 
 
 Block = dict[str, Any]

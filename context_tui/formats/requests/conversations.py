@@ -309,11 +309,9 @@ class RequestLog:
         """Return the conversation to which a request belongs, their comparison, and the summary of a new context."""
         elements = request.elements[request.lead :]
         run = [conversation for conversation in self.conversations if conversation.group == exchange.group]
-        candidates = [
-            owner
-            for owner in run
-            if owner.api is request.api and (owner.source == exchange.source or not (owner.source and exchange.source))
-        ]
+        same_api = [owner for owner in run if owner.api is request.api]
+        sources = ("", exchange.source)
+        candidates = [owner for owner in same_api if not exchange.source or owner.source in sources]
         base, base_alignment = None, _Alignment()
         for owner in candidates:
             alignment = owner.align(elements)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
 from itertools import groupby, pairwise
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from context_tui.lab.price.cache import LOOKBACK
@@ -232,12 +233,10 @@ class _BreakSearch:
         breaks = tuple(self._build_break(candidate, levels) for candidate in candidates)
         read = sum(usage.cache_read for usage in self.usages)
         new = sum(usage.context for usage in self.usages) - read - sum(each.tokens for each in breaks)
-        hour_cache = self._price_hour_cache(breaks)
         prompts = self._list_prompt_uses() if self.has_cache and self.facts.holds_requests else ()
         first = self._find_first_request(prompts[0].key, levels) if prompts else None
-        return CacheHistory(
-            len(self.usages), read, new, breaks, self.rate_table, self.has_cache, hour_cache, prompts, first
-        )
+        results = self.has_cache, self._price_hour_cache(breaks), prompts, first
+        return CacheHistory(len(self.usages), read, new, breaks, self.rate_table, *results)
 
     def _list_prompt_uses(self) -> tuple[PromptUse, ...]:
         ends = defaultdict[tuple[str | None, int], list[int]](list)
@@ -268,11 +267,8 @@ class _BreakSearch:
         """Price what the session wrote for five minutes as if it had been written for an hour."""
         if self.is_automatic:
             return HourCache()
-        avoided = {
-            each.message: each
-            for each in breaks
-            if each.cause == BreakCause.EXPIRED and each.ttl_ms == FIVE_MINUTES and each.gap_ms <= ONE_HOUR
-        }
+        expired = [each for each in breaks if each.cause == BreakCause.EXPIRED and each.ttl_ms == FIVE_MINUTES]
+        avoided = {each.message: each for each in expired if each.gap_ms <= ONE_HOUR}
         added = 0.0
         for row, usage in enumerate(self.usages):
             found = avoided.get(self._get_message(row))
@@ -354,9 +350,7 @@ class _BreakSearch:
         """Return the change that shortened the context between two requests, or None if there is none."""
         facts, first, message = self.facts, self._get_message(before), self._get_message(row)
         drop = self.drops.get(message)
-        start, end = (
-            bisect_right(facts.compactions, at, key=lambda compaction: compaction.message) for at in (first, message)
-        )
+        start, end = (bisect_right(facts.compactions, at, key=attrgetter("message")) for at in (first, message))
         clearings = [each for each in facts.compactions[start:end] if each.kind == "micro" and each.cleared_blocks]
         if drop is None and not clearings:
             return None

@@ -166,9 +166,8 @@ class _ReplayPricing:
         beginnings = recorded.cached_beginnings
         self.cached_beginnings = [beginnings[row] if 0 <= row < len(beginnings) else 0 for _, row in replay.calls]
         self.reuse: CacheReuse = "anywhere" if self.requests and all(call.anywhere for call in self.requests) else reuse
-        self.models = [
-            facts.models[row] if row >= 0 else facts.model for row in map(self._get_model_row, range(len(self)))
-        ]
+        rows = map(self._get_model_row, range(len(self)))
+        self.models = [facts.models[row] if row >= 0 else facts.model for row in rows]
         fee = any(usage.cache_write_5m or usage.cache_write_1h for usage in facts.requests)
         self.rate_table = build_rate_table(self.models, has_write_fee=fee)
         by_call = groupby(replay.firings, key=lambda firing: firing.call)
@@ -240,9 +239,8 @@ class _ReplayPricing:
         of a later group, it is the added cost without that group.
         """
         groups = list(zip(self.groups, end_calls, strict=True))
-        without_group = {
-            group.call: first.cost_without_firings for group, first in zip(self.groups, first_costs, strict=True)
-        }
+        costs_without = (first.cost_without_firings for first in first_costs)
+        without_group = dict(zip((group.call for group in self.groups), costs_without, strict=True))
         net_steps, gross_steps, unattributed = [0] * (len(self) + 1), [0] * (len(self) + 1), 0.0
         for group, end in groups:
             cleared = group.before - group.after
@@ -256,10 +254,10 @@ class _ReplayPricing:
             is_shared = net * MIN_NET_SHARE_DIVISOR > gross > 0
             by_token.append(by_token[-1] + (added_cost / net if is_shared else 0.0))
             unattributed += 0.0 if is_shared else added_cost
-        later_costs = [
-            (by_token[max(end, group.call + 1)] - by_token[group.call + 1]) * (group.before - group.after)
-            for group, end in groups
-        ]
+        later_costs = []
+        for group, end in groups:
+            cost_by_token = by_token[max(end, group.call + 1)] - by_token[group.call + 1]
+            later_costs.append(cost_by_token * (group.before - group.after))
         return later_costs, unattributed
 
     def _compute_policy_usage(self, cache: PromptCache, number: int) -> CacheUsage:
@@ -358,12 +356,10 @@ class _ReplayPricing:
 
     def _compute_summarizer_cost(self, group: _FiringGroup, is_cold: bool) -> float:
         total = 0.0
-        for firing in group.firings:
-            rates = self._get_rates(group.call, firing.cache_cut.summarizer_input)
-            total += (
-                rates.read if self.shares_prefix and not is_cold else rates.input
-            ) * firing.cache_cut.summarizer_input
-            total += rates.output * firing.cache_cut.summarizer_output
+        for _, tokens, output in (firing.cache_cut for firing in group.firings):
+            rates = self._get_rates(group.call, tokens)
+            total += (rates.read if self.shares_prefix and not is_cold else rates.input) * tokens
+            total += rates.output * output
         return total
 
     def _get_write_read_rates(self, group: _FiringGroup) -> tuple[float, float]:

@@ -166,12 +166,11 @@ def _advise_waiting(priced: ReplayPrice, unprofitable: list[FiringPrice]) -> Adv
 
 
 def _advise_batching(priced: ReplayPrice, warm: list[WarmFiring]) -> Advice | None:
-    losses = [
-        (firing, (write - read) * firing.behind - read * firing.cleared * firing.next_change)
-        for firing, (write, read) in warm
-        if firing.next_change and not firing.summarizer
-    ]
-    losses = [(firing, loss) for firing, loss in losses if loss > 0]
+    losses = []
+    for firing, (write, read) in warm:
+        loss = (write - read) * firing.behind - read * firing.cleared * (firing.next_change or 0)
+        if firing.next_change and not firing.summarizer and loss > 0:
+            losses.append((firing, loss))
     if len(losses) < 2:
         return None
     value = ceil(median([firing.break_even or 0.0 for firing, _ in losses]))

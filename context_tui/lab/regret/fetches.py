@@ -75,9 +75,8 @@ class FetchLog:
     def add_edit(self, effect: CallEffect, message: int) -> None:
         """Record a successful tool call that changed files, so that reading them later is not counted as a re-fetch."""
         self._last_edit = message
-        replaced, inserted = (
-            set(find_lines(text, 4)) for text in ("\n".join(effect.replaced_texts), effect.inserted_text)
-        )
+        texts = "\n".join(effect.replaced_texts), effect.inserted_text
+        replaced, inserted = (set(find_lines(text, 4)) for text in texts)
         lines = replaced ^ inserted if inserted else set()
         for path in effect.changed_paths:
             self._edits[_get_file_name(path)].append(_Edit(message, path, lines))

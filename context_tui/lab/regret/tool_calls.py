@@ -143,9 +143,8 @@ def _analyze_edit(arguments: Mapping[str, Any], paths: tuple[str, ...]) -> CallE
 
 
 def _analyze_patch(patch: str) -> CallEffect:
-    replaced, inserted = (
-        "\n".join(line[1:] for line in patch.splitlines() if line[:1] in signs) for signs in (("-", " "), ("+", " "))
-    )
+    lines, kinds = patch.splitlines(), (("-", " "), ("+", " "))
+    replaced, inserted = ("\n".join(line[1:] for line in lines if line[:1] in signs) for signs in kinds)
     return CallEffect("", (), tuple(map(str.strip, _PATCHED_FILE.findall(patch))), (replaced,), "", inserted)
 
 

@@ -168,11 +168,10 @@ def build_gate_report(gate: Gate, sweep: Sweep) -> dict[str, Any]:
     ``kept`` is None if no limit is exceeded but the evidence is too little.
     """
     checks, missing = check_limits(gate, sweep), find_missing_evidence(gate, sweep)
-    limits = [
-        {"name": each.limit, "session": each.session or None, "limit": each.allowed, "value": each.new}
-        | {"old": each.old, "kept": each.kept}
-        for each in checks
-    ]
+    limits = []
+    for each in checks:
+        values = {"limit": each.allowed, "value": each.new, "old": each.old, "kept": each.kept}
+        limits.append({"name": each.limit, "session": each.session or None, **values})
     is_kept = all(each.kept for each in checks)
     kept = None if is_kept and missing else is_kept
     return {"old": gate.old_setting, "new": gate.new_setting, "kept": kept, "limits": limits, "missing": missing}

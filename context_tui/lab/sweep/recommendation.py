@@ -276,9 +276,8 @@ def format_recommendation(recommendation: Recommendation) -> list[str]:
     saving = format_saving(result.saved, unit, total=today_cost, with_unit=True)
     best = f"{_format_values(result.setting, result.ranges)} in place of {current}"
     answers = {"recommended": "Recommended", "depends on extra calls": "It depends on the agent"}
-    sentences = [
-        f"{answers[result.verdict]}: {best}." if result.verdict in answers else f"Too little evidence for {best}."
-    ]
+    answer = f"{answers[result.verdict]}:" if result.verdict in answers else "Too little evidence for"
+    sentences = [f"{answer} {best}."]
     cost = format_cost(result.refetch, unit, with_unit=True)
     sentences.append(f"It {saving}, with {cost} counted for fetching again what was needed later.")
     needed, needed_today = totals.drops.tokens_used_later or 0, result.current_totals.drops.tokens_used_later or 0

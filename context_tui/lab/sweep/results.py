@@ -290,13 +290,8 @@ def build_sweep_report(sweep: Sweep) -> dict[str, Any]:
         "best": sweep.dominance.best,
         "knee": sweep.knee,
         "projects": [
-            {
-                "project": name,
-                "frontier": list(dominance.frontier),
-                "best": dominance.best,
-                "dominated_by": dict(dominance.dominated_by),
-            }
-            for name, dominance in sweep.dominance_by_project.items()
+            {"project": name, "frontier": list(each.frontier), "best": each.best, "dominated_by": {**each.dominated_by}}
+            for name, each in sweep.dominance_by_project.items()
         ],
         "rows": [build_row_report(row) for row in sweep.sorted_rows],
         "unread": [session._asdict() for session in sweep.unread],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext, redirect_stdout
-from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import import_module
 from logging import getLogger
@@ -29,8 +28,7 @@ _this_thread = local()
 """Has the attribute ``is_loading`` in a thread for which another one holds the lock."""
 
 
-@dataclass(frozen=True)
-class BrokenPlugin:
+class BrokenPlugin(NamedTuple):
     """A plug-in that cannot be used: its name, its package (empty for a file), and the reason in one line."""
 
     name: str

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from threading import Thread
@@ -67,8 +67,7 @@ class TaskResult(NamedTuple):
     failure_reason: str = ""
 
 
-@dataclass(frozen=True)
-class SweepWork:
+class SweepWork(NamedTuple):
     """The settings and options of a sweep in a form that can be sent to other processes.
 
     A setting is a policy's name and its parameters. ``policy_files`` are the paths and texts of TOML policies, and

@@ -5,7 +5,7 @@ The recorded part is taken as recorded, and everything else is measured. A summa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from context_tui.compaction.changes import UniformChanges, collect_bodies
 from context_tui.compaction.plan import Plan
@@ -23,8 +23,7 @@ from context_tui.tokens.estimators import estimate_text
 from context_tui.tokens.measures import TokenTable
 
 
-@dataclass(frozen=True)
-class NextRequest:
+class NextRequest(NamedTuple):
     """The size of the next request, without a plan and with it.
 
     Attributes:

@@ -8,8 +8,8 @@ tests of versions 2.1.120 to 2.1.330 with files of 400 to 60,000 characters (doc
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from pathlib import PurePath
+from typing import NamedTuple
 
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.context import Context
@@ -36,8 +36,7 @@ def use_estimate(tokens: int, kind: Kind) -> float:
     return tokens
 
 
-@dataclass(frozen=True)
-class Restoration:
+class Restoration(NamedTuple):
     """A rule for what an agent puts back after a summary.
 
     Attributes:

@@ -7,9 +7,9 @@ in the recording remain so, except in formats for a provider.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+from typing import NamedTuple
 
 from context_tui.compaction.apply import SessionBuilder
 from context_tui.compaction.tool_pairing import (
@@ -34,8 +34,7 @@ ENDS_WITH_ASSISTANT = (
 )
 
 
-@dataclass(frozen=True)
-class ExportableSession:
+class ExportableSession(NamedTuple):
     """A session that is ready to be written, with the changes made to it and the old id of each renamed call."""
 
     session: Session
@@ -43,8 +42,7 @@ class ExportableSession:
     renamed_ids: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class PairCheck:
+class PairCheck(NamedTuple):
     """The unpaired blocks in a written file, inherited from the recording or introduced by the export (a defect)."""
 
     inherited: tuple[Orphan, ...] = ()

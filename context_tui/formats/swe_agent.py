@@ -7,7 +7,7 @@ which observations were elided from requests.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -33,8 +33,7 @@ from context_tui.text.sanitize import truncate_name
 ELISION_PROCESSOR = "last_n_observations"
 
 
-@dataclass(frozen=True)
-class Elision:
+class Elision(NamedTuple):
     """Parameters of SWE-agent's ``LastNObservations``, which elides all observations but the first and the last ``n``.
 
     The elided part grows in steps of ``polling`` observations. Observations with a tag in ``keeps`` are never elided,

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from json import dumps
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
@@ -28,8 +28,7 @@ class AgentSetting:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class AgentSettings:
+class AgentSettings(NamedTuple):
     """The settings that make an agent compact as a policy does, and the parameters that the agent hard-codes."""
 
     settings: Sequence[AgentSetting]

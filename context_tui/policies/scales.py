@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
+from typing import NamedTuple
 
 Number = int | float
 
@@ -22,8 +22,7 @@ MAX_LINEAR_RANGE = 40
 """Maximum range of whole numbers that is shown on a linear scale."""
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(NamedTuple):
     """The values that a parameter allows, from ``low`` to ``high``; the slider's track ends at ``track_end``.
 
     A step goes to the next of ``round_values`` or, if there are none, by ``step``. Only typed values can exceed the

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import overload
+from typing import NamedTuple, overload
 
 
-@dataclass(slots=True, frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """A record, or a part of one, that cannot be read or is unknown: where it is, and what is wrong."""
 
     where: str

@@ -144,8 +144,7 @@ def estimate_content(facts: Facts, messages: Iterable[int], end_block: int | Non
 _PLACES: dict[int, int] = {Kind.TOOL_RESULT: _RESULT, Kind.TOOL_USE: _CALL, Kind.TEXT: _TEXT}
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(NamedTuple):
     """The content appended between request ``row`` and the one before, and the recorded growth in tokens.
 
     ``reply`` is the part of the content that replied to the previous request; ``output`` are its recorded tokens, or 0.

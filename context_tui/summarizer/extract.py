@@ -7,7 +7,7 @@ A conclusion of the agent is included only if the agent stated it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import is_summary_start, strip_summary_marker
@@ -24,8 +24,7 @@ _MESSAGE_CHARS, _NOTE_CHARS, _ERROR_CHARS, _COMMAND_CHARS, _PATH_CHARS = (1_200,
 _MAX_ERRORS, _MAX_NOTES, _MAX_COMMANDS = 5, 3, 12  # the most recent ones
 
 
-@dataclass(frozen=True)
-class _Section:
+class _Section(NamedTuple):
     """Quotations, oldest first, under a heading and a subheading; ``share`` is their share of the remaining space."""
 
     heading: str

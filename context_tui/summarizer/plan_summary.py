@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from context_tui.compaction.plan import Plan, SummaryPrompt
 from context_tui.compaction.tool_pairing import repair
@@ -42,8 +42,7 @@ SUMMARIZER_KINDS = (EXTRACT, *APIS)
 """Kinds of summarizers; the first is the default."""
 
 
-@dataclass(frozen=True)
-class Summarizer:
+class Summarizer(NamedTuple):
     """A way to write a summary: ``extract`` (local rules), or models that are called in order until one succeeds.
 
     ``extract_bytes`` limits the size of an extract in bytes.

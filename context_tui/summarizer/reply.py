@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from context_tui.summarizer.failures import (
     SHORTEN_REMEDY,
@@ -26,8 +26,7 @@ class TextDelta:
     index: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ThinkingDelta:
+class ThinkingDelta(NamedTuple):
     """The length in characters of a piece of reasoning; its text is never part of a summary."""
 
     chars: int
@@ -53,22 +52,19 @@ class Usage:
         return Usage(**{name: getattr(self, name) if value is None else value for name, value in values.items()})
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyModel:
+class ReplyModel(NamedTuple):
     """The name of the model that replies, which may differ from the requested one."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class StopReason:
+class StopReason(NamedTuple):
     """The reason why the model stopped, as the server reports it; every kind of refusal is ``refusal``."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyFailure:
+class ReplyFailure(NamedTuple):
     """A failure that makes the reply unusable, at the point of the stream where it was detected.
 
     Attributes:
@@ -83,8 +79,7 @@ class ReplyFailure:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyNote:
+class ReplyNote(NamedTuple):
     """A note to the user; ``failed`` means that another call replaces a failed one, so that the reply starts over."""
 
     text: str

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from context_tui.summarizer.request import Message, list_message_blocks
 
@@ -19,8 +18,7 @@ _PATCHED_FILE = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULT
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
-@dataclass(frozen=True)
-class AnsweredCall:
+class AnsweredCall(NamedTuple):
     """A successful tool call: the paths read, the paths changed, or the command; at most one is set."""
 
     read: tuple[str, ...] = ()
@@ -28,8 +26,7 @@ class AnsweredCall:
     command: str = ""
 
 
-@dataclass(frozen=True)
-class FailedCall:
+class FailedCall(NamedTuple):
     """A failed tool call: the tool's name (empty if the call is not in the history) and the error's text."""
 
     tool: str

@@ -116,8 +116,7 @@ class ServerShare(NamedTuple):
     calls: int
 
 
-@dataclass(frozen=True)
-class FileRead:
+class FileRead(NamedTuple):
     """A read of ``lines`` lines (0 for all) from line ``first`` on; it is not complete if it failed or was cleared."""
 
     tokens: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 from context_tui.session.drops import find_drops
 from context_tui.session.facts import Facts
@@ -25,8 +26,7 @@ MAX_USABLE_ERROR = 0.05
 """Maximum median error of a usable calibration."""
 
 
-@dataclass(frozen=True)
-class ErrorStats:
+class ErrorStats(NamedTuple):
     """Errors in predicted request sizes, relative to the recorded ones."""
 
     median: float

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, wraps
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from context_tui.session.blocks import BYTES_PER_TOKEN
 from context_tui.session.context import Body, Context, memoize
@@ -18,8 +17,7 @@ from context_tui.tokens.estimators import IMAGE_TOKENS, bytes4
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class ToolResults:
+class ToolResults(NamedTuple):
     """The tool results in a context, in prompt order, as parallel columns with tokens by ``bytes/4``."""
 
     position: list[int]

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.context import Context, memoize
@@ -40,8 +41,7 @@ _CAUSE_TEXTS = {
 }
 
 
-@dataclass(frozen=True)
-class Cause:
+class Cause(NamedTuple):
     """A likely cause of an estimate's error; the tokens are positive if it makes the estimate too large."""
 
     label: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from context_tui.formats.kit.files import read_json
 from context_tui.formats.kit.usage import make_cached_usage, parse_token_count
@@ -17,8 +17,7 @@ UI_MESSAGES_FILE, REWRITES_FILE, METADATA_FILE = "ui_messages.json", "context_hi
 CONVERSATION_FILES = ("api_conversation_history.json", "claude_messages.json")
 
 
-@dataclass(frozen=True)
-class RecordedRequest:
+class RecordedRequest(NamedTuple):
     """A recorded request: its time in ms, the index of the newest message then (-2 if unknown), and its usage."""
 
     time: int
@@ -26,16 +25,14 @@ class RecordedRequest:
     usage: Usage
 
 
-@dataclass(frozen=True)
-class Deletion:
+class Deletion(NamedTuple):
     """A deletion: requests from message ``start`` on leave out the messages from the third one to ``last``."""
 
     start: int
     last: int
 
 
-@dataclass(frozen=True)
-class Rewrite:
+class Rewrite(NamedTuple):
     """A shortened block: from message ``start`` on (-1: unknown), requests contain ``text`` instead of it."""
 
     start: int

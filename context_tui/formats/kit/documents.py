@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -32,8 +32,7 @@ A log may hold a converted list beside the runtime's own. The one that fits the 
 """
 
 
-@dataclass(frozen=True)
-class MessageLists:
+class MessageLists(NamedTuple):
     """The members (``keys``) that may hold a format's message list, and the rules by which its elements are recognised.
 
     An element has one of ``required_keys`` and none of ``excluded_keys``. With ``accepts_text``, a string counts as a
@@ -74,8 +73,7 @@ _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-@dataclass(frozen=True)
-class BrokenElement:
+class BrokenElement(NamedTuple):
     """A part of a file that is not a message: its text, and the reason why it cannot be read."""
 
     reason: str

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from operator import is_
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from context_tui.app.plugins import format_renames
 from context_tui.errors import Error
@@ -177,8 +177,7 @@ class ResetRecord(_Record):
     """A reset, after which the context is empty."""
 
 
-@dataclass(frozen=True)
-class RecordGroup:
+class RecordGroup(NamedTuple):
     """Several parsed records, in order, that the file stores as one. Their messages are numbered from 0."""
 
     records: tuple[RecordCase, ...]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from context_tui.lab.price.cache import CLOCK_TOLERANCE_MS, LOOKBACK, CacheRequest, CacheUsage, PromptCache
 from context_tui.lab.price.rates import FIVE_MINUTES, ONE_HOUR, CostUnit, RateTable, build_rate_table
@@ -36,8 +37,7 @@ MIN_TAIL_CHANGE = 3
 """Minimum change in tokens of the prompt's tail when thinking is switched on or off."""
 
 
-@dataclass(frozen=True)
-class CacheRead:
+class CacheRead(NamedTuple):
     """A recorded call's predicted cache usage, to compare with the ``recorded`` number of tokens read.
 
     ``cached_before`` is the number of tokens that the previous call left in the cache. ``inferred_reason`` says why
@@ -57,8 +57,7 @@ class CacheRead:
         return PROVIDER_MISS_REASONS.get(self.provider_reason or "") or self.inferred_reason
 
 
-@dataclass(frozen=True)
-class RecordedCalls:
+class RecordedCalls(NamedTuple):
     """The recorded requests of a session as the prompt cache saw them, with the tokens that each read from it.
 
     ``cached_beginnings`` has, for each request, the leading tokens (system prompt and tools) that stay cached after any

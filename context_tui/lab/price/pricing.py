@@ -62,8 +62,7 @@ class FiringPrice:
     verdict: Verdict
 
 
-@dataclass(frozen=True)
-class ReplayPrice:
+class ReplayPrice(NamedTuple):
     """A replay's calls and firings at prompt-cache prices; every cost is in ``rate_table.unit``.
 
     Attributes:

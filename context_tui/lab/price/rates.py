@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from context_tui.lab.price.cache import CacheUsage
 from context_tui.session.facts import Usage
@@ -74,8 +74,7 @@ def find_rates(model: str | None) -> Rates | None:
     return table[prefix]
 
 
-@dataclass(frozen=True)
-class RateTable:
+class RateTable(NamedTuple):
     """The rates of a session's models in a single ``unit``: USD or, if a model has no price, input tokens."""
 
     unit: CostUnit

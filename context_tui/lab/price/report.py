@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
 from statistics import median
+from typing import NamedTuple
 
 from context_tui.lab.price.cache import CacheReuse
 from context_tui.lab.price.pricing import FiringPrice, ReplayPrice, Verdict
@@ -80,8 +80,7 @@ def format_savings(priced: ReplayPrice) -> str:
     return f"{text}. {sums}{outlook}"
 
 
-@dataclass(frozen=True)
-class Advice:
+class Advice(NamedTuple):
     """A suggested ``value`` in ``unit`` for clear_at_least, cold or batch, with the reason as ``text``.
 
     ``about`` names the subject, and ``avoidable_cost`` is what the firings concerned lose, in the unit of the prices.

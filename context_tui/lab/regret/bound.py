@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 from context_tui.lab.regret.cases import RemainingContext
 from context_tui.lab.regret.index import UseIndex
@@ -20,8 +20,7 @@ from context_tui.session.values import Kind
 from context_tui.tokens.estimators import bytes4
 
 
-@dataclass(frozen=True)
-class BoundShare:
+class BoundShare(NamedTuple):
     """Tokens that could be dropped from a set of blocks, and those that a policy dropped, for each call.
 
     Attributes:
@@ -50,8 +49,7 @@ class BoundShare:
         return sum(self.dropped_unused) / sum(self.droppable) if sum(self.droppable) else None
 
 
-@dataclass(frozen=True)
-class RegretBound:
+class RegretBound(NamedTuple):
     """Bounds for dropping without regret, one for tool results (most policies drop only these), one for all blocks."""
 
     results: BoundShare

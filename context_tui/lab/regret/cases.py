@@ -17,8 +17,7 @@ from context_tui.session.jsontext import compact_text
 from context_tui.tokens.estimators import bytes4
 
 
-@dataclass(frozen=True)
-class RegretCase:
+class RegretCase(NamedTuple):
     """A block that the policy dropped and the recorded run used later.
 
     Attributes:

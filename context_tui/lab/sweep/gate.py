@@ -54,8 +54,7 @@ class Gate:
     evidence: RequiredEvidence = RequiredEvidence()
 
 
-@dataclass(frozen=True)
-class LimitCheck:
+class LimitCheck(NamedTuple):
     """The check of one limit, with the values for both settings; ``session`` is empty for the total."""
 
     session: str

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple
 
 from context_tui.compaction.changes import Change, LazyChanges
 from context_tui.compaction.plan import Insert, KeepReason, Plan, SummaryPrompt, Trigger, VerdictCode
@@ -122,8 +122,7 @@ class AgentSdkPrune(_AgentSdkPolicy):
         return super().curve(context, params, state, name, values)
 
 
-@dataclass(frozen=True)
-class PrunableResults:
+class PrunableResults(NamedTuple):
     """The tool results that pruning would shorten, in prompt order, with sizes before and after and tokens saved."""
 
     position: Sequence[int]

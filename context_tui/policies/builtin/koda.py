@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate, compress, islice
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BeforeValidator
 
@@ -67,8 +67,7 @@ def count_rows(context: Context) -> int:
     return rows
 
 
-@dataclass(frozen=True)
-class ClearableResults:
+class ClearableResults(NamedTuple):
     """The tool results that koda could clear, in prompt order, with the tool, the size and the saved tokens of each."""
 
     block: Sequence[int]

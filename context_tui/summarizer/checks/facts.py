@@ -83,8 +83,7 @@ class TextPiece(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True)
-class Fact:
+class Fact(NamedTuple):
     """A fact in a history, which a summary may preserve or lose.
 
     Attributes:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -74,8 +73,7 @@ class InstructionTrace(NamedTuple):
     contradicted_at: int | None = None
 
 
-@dataclass(frozen=True)
-class CompactionInstructions:
+class CompactionInstructions(NamedTuple):
     """The instructions of a session up to the full compaction before *message*, with their outcomes."""
 
     message: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 
 from context_tui.compaction.changes import build_new_texts
@@ -145,6 +144,6 @@ class SessionBuilder:
         facts.tools_bytes = source.tools_bytes
         facts.system_records = source.system_records
         point = len(source) if at is None else at
-        facts.prompts = [replace(prompt_at(source, point), message=0)] if source.prompts else []
+        facts.prompts = [prompt_at(source, point)._replace(message=0)] if source.prompts else []
         content = DerivedContent(session, self._entries)
         return Session(facts, content, session.info, len(facts), session.window_override, origin, session.peaks)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -67,8 +67,7 @@ class SizeChart(NamedTuple):
     markers: Sequence[Marker]
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """One section of a report: a heading, then sentences, then charts and tables."""
 
     heading: str
@@ -94,7 +93,7 @@ class Report:
         for section in self.sections:
             tables = [each._replace(rows=[[*map(mask_cell, row)] for row in each.rows]) for each in section.tables]
             sentences = [*map(mask, section.sentences)]
-            sections.append(replace(section, heading=mask(section.heading), sentences=sentences, tables=tables))
+            sections.append(section._replace(heading=mask(section.heading), sentences=sentences, tables=tables))
         return Report(mask(self.title), sections)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from context_tui.errors import Error
 from context_tui.session.facts import Facts
@@ -31,8 +31,7 @@ class Claim:
     evidence: str
 
 
-@dataclass(frozen=True)
-class Advance:
+class Advance(NamedTuple):
     """The result of one step of a scan.
 
     Attributes:

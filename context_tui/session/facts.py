@@ -79,8 +79,7 @@ class PromptPart(NamedTuple):
     cache_breakpoint: bool = False
 
 
-@dataclass(slots=True, frozen=True)
-class Prompt:
+class Prompt(NamedTuple):
     """The system prompt and the tool schemas that requests have from the message ``message`` on."""
 
     message: int = 0

@@ -76,7 +76,7 @@ class Selection:
         self._copy_reasoning()
         self._copy_requests()
         self._copy_compactions()
-        facts.prompts = [replace(prompt, message=self.number_of(prompt.message)) for prompt in source.prompts]
+        facts.prompts = [prompt._replace(message=self.number_of(prompt.message)) for prompt in source.prompts]
         for name in _SESSION_MEMBERS:
             setattr(facts, name, getattr(source, name))
 

@@ -147,8 +147,7 @@ class SummaryCost(NamedTuple):
     source: str = ""
 
 
-@dataclass(frozen=True)
-class ComparisonRound:
+class ComparisonRound(NamedTuple):
     """One compaction by one summarizer, with the summary and the facts that survive in it.
 
     Attributes:
@@ -365,10 +364,10 @@ def _run_round(
     try:
         summary = write_summary_blocking(run.summarizer, prepared)
     except SummarizerError as error:
-        return replace(compaction, error=str(error))
+        return compaction._replace(error=str(error))
     checks, survivals = prepared.check_text(summary.text, summary), map(FactMatcher(summary.text).match_fact, facts)
     cost = compute_cost(summary)
-    return replace(compaction, summary=summary, checks=tuple(checks), survivals=tuple(survivals), cost=cost)
+    return compaction._replace(summary=summary, checks=tuple(checks), survivals=tuple(survivals), cost=cost)
 
 
 def compute_cost(summary: Summary) -> SummaryCost | None:

@@ -7,8 +7,7 @@ Error bodies of real servers come in five shapes (an ``error`` object, with or w
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from context_tui.errors import SummarizerError
 from context_tui.session.jsontext import loads
@@ -49,8 +48,7 @@ class CallFailed(SummarizerError):
         self.partial = partial
 
 
-@dataclass(frozen=True)
-class ServerError:
+class ServerError(NamedTuple):
     """An error that a server reported: its type or code, its message and, if stated, the prompt's size and limit."""
 
     type: str = ""
@@ -84,7 +82,7 @@ def parse_error_body(body: str) -> ServerError:
         case {"n_prompt_tokens": int(prompt), "n_ctx": int(limit)} if (
             0 <= min(prompt, limit) <= max(prompt, limit) < 10**12
         ):
-            return replace(server_error, prompt_tokens=str(prompt), limit_tokens=str(limit), too_long=True)
+            return server_error._replace(prompt_tokens=str(prompt), limit_tokens=str(limit), too_long=True)
     return server_error
 
 

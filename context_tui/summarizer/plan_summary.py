@@ -90,7 +90,7 @@ class PreparedSummary:
 
     def with_masking(self, masked: bool) -> PreparedSummary:
         """Return a copy in which suspected secrets are masked if *masked*, or else sent as they are."""
-        return replace(self, request=replace(self.request, mask_secrets=masked))
+        return replace(self, request=self.request._replace(mask_secrets=masked))
 
     def count_secrets(self, kind: str) -> Mapping[str, int]:
         """Count the suspected secrets, by kind, in the exact input that a summarizer of *kind* gets."""
@@ -136,7 +136,7 @@ def prepare_summary(plan: Plan, *, mask_secrets: bool = True) -> PreparedSummary
     history = head
     if plan.prompt.sends_messages:
         history, repairs = repair(head)
-    request = replace(build_request(plan.prompt, history, previous, content.tools()), mask_secrets=mask_secrets)
+    request = build_request(plan.prompt, history, previous, content.tools())._replace(mask_secrets=mask_secrets)
     tokens = _estimate_request_tokens(request)
     instructions = [each for each in find_removed_instructions(plan) if each.source is InstructionSource.USER]
     return PreparedSummary(head, plan.quotable_messages, previous, request, tuple(repairs), tokens, instructions)

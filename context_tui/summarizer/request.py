@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from context_tui.compaction.tool_pairing import get_content_blocks
 from context_tui.session.blocks import is_block_list
@@ -20,8 +19,7 @@ Message = dict[str, Any]
 """``{"role": "user" | "assistant", "content": text or list of Anthropic-shaped blocks}``."""
 
 
-@dataclass(frozen=True)
-class SummaryRequest:
+class SummaryRequest(NamedTuple):
     """A request for a summary, independent of the API that it is sent to.
 
     Attributes:

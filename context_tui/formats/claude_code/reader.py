@@ -151,7 +151,7 @@ class ClaudeCodeScanner:
         end = self._lines.advance(self._append_record, deadline, fast_path, self._append_large_record)
         if self._main_began and self._chain != self._requested_chain:
             self._reset(MAIN_CHAIN)
-            return replace(self.advance(budget_s), revised_from=0)
+            return self.advance(budget_s)._replace(revised_from=0)
         alone = len(self.facts) == 0 and self._chain == MAIN_CHAIN and not self._main_began
         if end and alone and self._first_sidechain is not None:
             self._reset(self._first_sidechain)

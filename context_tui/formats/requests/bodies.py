@@ -57,8 +57,7 @@ class Body(NamedTuple):
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Exchange:
+class Exchange(NamedTuple):
     """A logged request: its name in the log, its time (epoch milliseconds), its sender, and a reader of its body.
 
     ``group`` is the run that it belongs to, and ``source`` the part of the run that sent it, such as a sub-agent; both

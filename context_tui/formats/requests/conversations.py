@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import ne
 from typing import Any, NamedTuple
 
@@ -296,7 +296,7 @@ class RequestLog:
             if exchange.name in self.owners:
                 self.owners[exchange.name].add_late_reply(exchange, request)
             else:
-                exchange = replace(exchange, source=exchange.source or body.source)
+                exchange = exchange._replace(source=exchange.source or body.source)
                 owner, alignment, summary = self._choose(exchange, request)
                 self.owners[exchange.name] = owner
                 owner.add(exchange, request, alignment, summary)

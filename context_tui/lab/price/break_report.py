@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from context_tui.lab.price.breaks import BreakCause, CacheBreak, CacheHistory, format_gap
@@ -85,9 +84,9 @@ def _add_shared_break(
         return session
     gap = format_gap(first.sent_at - latest)
     evidence = f"{gap} after a request of {other.name} with the same system prompt and tools"
-    found = replace(first.cache_break, evidence=evidence, gap_ms=first.sent_at - latest)
+    found = first.cache_break._replace(evidence=evidence, gap_ms=first.sent_at - latest)
     breaks = (found, *history.breaks)
-    return session._replace(history=replace(history, breaks=breaks, new=history.new - found.tokens))
+    return session._replace(history=history._replace(breaks=breaks, new=history.new - found.tokens))
 
 
 def get_cause(case: BreakCase) -> str:

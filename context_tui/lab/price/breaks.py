@@ -16,7 +16,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
 from itertools import groupby, pairwise
@@ -84,8 +83,7 @@ PROVIDER_CAUSES = {
 PROVIDER_EVIDENCE = "the provider says "
 
 
-@dataclass(frozen=True)
-class CacheBreak:
+class CacheBreak(NamedTuple):
     """A request that paid again for tokens that the previous request of its context had in the cache.
 
     Attributes:
@@ -140,8 +138,7 @@ class HourCache(NamedTuple):
     added: float = 0.0
 
 
-@dataclass(frozen=True)
-class CacheHistory:
+class CacheHistory(NamedTuple):
     """The use of the prompt cache along a session, in tokens: read, new, and paid again by the ``breaks``.
 
     ``has_cache`` is False if no request of the session records tokens read from a cache or written to one. Where whole

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
@@ -21,8 +20,7 @@ _MODEL_VERSION_SUFFIX = re.compile(r"(?:[-@]?(?:latest|20\d\d-?\d\d-?\d\d))?(?:-
 _MILLION = 1_000_000
 
 
-@dataclass(frozen=True)
-class Rates:
+class Rates(NamedTuple):
     """Prices in ``unit`` for one token: input, cache read, cache write for 5 minutes or 1 hour, and output.
 
     ``date`` (ISO) and ``source`` are empty for multiples of an input token. ``long`` has the rates for prompts of more
@@ -125,5 +123,5 @@ def _parse_rates(entry: dict[str, Any]) -> Rates:
         return rates
     prompt, reply = entry["long"]["input"], entry["long"]["output"]
     prompt_prices = {name: price * prompt for name, price in prices.items() if name != "output"}
-    long = replace(rates, **prompt_prices, output=rates.output * reply)
-    return replace(rates, above=entry["above"], long=long)
+    long = rates._replace(**prompt_prices, output=rates.output * reply)
+    return rates._replace(above=entry["above"], long=long)

@@ -25,8 +25,7 @@ from context_tui.session.values import Checkpoint
 from context_tui.tokens.measures import build_calibrated_table
 
 
-@dataclass(frozen=True)
-class BacktestResult:
+class BacktestResult(NamedTuple):
     """A recorded compaction, compared with when the policy would have fired.
 
     Attributes:
@@ -94,7 +93,7 @@ def backtest_policy(
         result = _backtest_compaction(recording, trigger, compaction, states, calls)
         if compaction.kind == "full":
             size_after, predicted = _predict_sizes_after(recording, checkpoint).get(compaction.message, (None, None))
-            result = replace(result, after_recorded=size_after, after_predicted=predicted)
+            result = result._replace(after_recorded=size_after, after_predicted=predicted)
         results.append(result)
     return results
 

@@ -190,7 +190,7 @@ class Sweep:
             saved, regrets = zip(*(row.compute_point(self.saving_unit) for row in setting_rows), strict=True)
             points[name] = ParetoPoint(sum(saved), sum(regrets))
         dominance = compute_dominance(points, self.current)
-        return replace(dominance, frontier=[name for name in dominance.frontier if name not in self.idle])
+        return dominance._replace(frontier=[name for name in dominance.frontier if name not in self.idle])
 
 
 def sweep(

@@ -70,8 +70,7 @@ def find_best(points: Mapping[K, ParetoPoint], max_regret: float) -> K | None:
     return allowed[-1] if allowed else None
 
 
-@dataclass(frozen=True)
-class Dominance:
+class Dominance(NamedTuple):
     """Which settings dominate which, by name, with the Pareto front and the best setting.
 
     Attributes:

@@ -103,10 +103,9 @@ class PreparedSummary:
 
     def _mask_messages(self, kind: str) -> tuple[list[Message], Mapping[str, int]]:
         if kind not in self._masks:
-            if kind == EXTRACT:
-                self._masks[kind] = mask_body(self.request.messages)
-            else:
-                self._masks[kind] = [], count_suspected_secrets(kind, self.request)
+            is_extract, request = kind == EXTRACT, self.request
+            masked = mask_body(request.messages) if is_extract else ([], count_suspected_secrets(kind, request))
+            self._masks[kind] = masked
         return self._masks[kind]
 
     def check_text(self, text: str, summary: Summary, *, edited: bool = False, cut_off: str = "") -> list[SummaryCheck]:
@@ -132,10 +131,8 @@ def prepare_summary(plan: Plan, *, mask_secrets: bool = True) -> PreparedSummary
         raise PlanError(f"{plan.policy}: nothing to summarise here; choose another point or policy")
     if plan.prompt is None:
         raise PlanError(f"{plan.policy}: its plan has no summary prompt; choose another policy")
-    head, previous, repairs = plan.messages_to_summarise, plan.previous_summary, list[str]()
-    history = head
-    if plan.prompt.sends_messages:
-        history, repairs = repair(head)
+    head, previous = plan.messages_to_summarise, plan.previous_summary
+    history, repairs = repair(head) if plan.prompt.sends_messages else (head, [])
     request = build_request(plan.prompt, history, previous, content.tools())._replace(mask_secrets=mask_secrets)
     tokens = _estimate_request_tokens(request)
     instructions = [each for each in find_removed_instructions(plan) if each.source is InstructionSource.USER]

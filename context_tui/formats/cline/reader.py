@@ -83,8 +83,7 @@ class ClineShape(DocumentShape):
         if value.get("isTruncationMarker"):
             truncation = FullCompactionRecord("sliding window", context=self._find_remaining(place), has_summary=False)
             return replace(record, compaction=truncation, is_injected=True)
-        if place in self._context_after_deletion:
-            context = self._context_after_deletion[place]
+        if (context := self._context_after_deletion.get(place)) is not None:
             record = replace(record, compaction=FullCompactionRecord("truncation", context=context, has_summary=False))
         if place in self._condenses:
             condense = FullCompactionRecord("condense", context=self._find_remaining(place), has_summary=False)
@@ -177,13 +176,11 @@ def _match_usage(elements: list[dict[str, Any]], related: RelatedFacts) -> dict[
 
 def _match_usage_by_time(replies: list[int], times: list[int], related: RelatedFacts) -> dict[int, Usage]:
     request_times = [each.time for each in related.requests]
-    usages: dict[int, Usage] = {}
-    last_number = -1
+    usages, last_number = dict[int, Usage](), -1
     for place, time in zip(replies, times, strict=True):
         number = bisect_right(request_times, time) - 1
         if number > last_number:
-            usages[place] = related.requests[number].usage
-            last_number = number
+            usages[place], last_number = related.requests[number].usage, number
     return usages
 
 
@@ -191,9 +188,8 @@ def _parse_block(block: dict[str, Any]) -> dict[str, Any]:
     """Parse a block. Reasoning of other providers becomes thinking, whose size is unknown if it is encrypted."""
     if block.get("type") != "reasoning":
         return block
-    text = block.get("text") or "\n\n".join(
-        str(each.get("text") or "") for each in parse_blocks(block.get("summary")) if each.get("type") != "unknown"
-    )
+    summaries = (each for each in parse_blocks(block.get("summary")) if each.get("type") != "unknown")
+    text = block.get("text") or "\n\n".join(str(each.get("text") or "") for each in summaries)
     return {"type": "thinking", "thinking": as_text(text)}
 
 
@@ -208,15 +204,8 @@ def _find_model(blocks: list[dict[str, Any]]) -> str:
 TYPED_MARKERS = ("<feedback>", "<answer>", "<user_message>", "<task>")
 """Tags around typed text; they also occur in tool results."""
 NOTICE_STARTS = (
-    "<environment_details>",
-    "[ERROR]",
-    "[TASK RESUMPTION]",
-    "The tool execution failed",
-    "The user denied this operation",
-    "Tool [",
-    "<explicit_instructions",
-    "<file_content ",
-    "<folder_content ",
+    *("[ERROR]", "[TASK RESUMPTION]", "The tool execution failed", "The user denied this operation", "Tool ["),
+    *("<environment_details>", "<explicit_instructions", "<file_content ", "<folder_content "),
 )
 """First words of notices that Cline or Roo Code injects into user messages."""
 _TEXT_RESULT = re.compile(r"\[\w+[^\n]*\] Result:")

@@ -115,12 +115,10 @@ def _update_deletions(ui_messages: list[dict[str, Any]], facts: RelatedFacts) ->
     newest_end = 1
     for message in ui_messages:
         deleted_range, start = (message.get("conversationHistoryDeletedRange"), message.get("conversationHistoryIndex"))
-        if not isinstance(deleted_range, list) or len(deleted_range) != 2 or type(start) is not int:
-            continue
-        end = deleted_range[1]
-        if type(end) is int and end > newest_end:
-            facts.deletions.append(Deletion(start, end))
-            newest_end = end
+        match deleted_range:
+            case [_, end] if type(start) is int and type(end) is int and end > newest_end:
+                facts.deletions.append(Deletion(start, end))
+                newest_end = end
 
 
 def _update_rewrites(rewrites: Any, ui_messages: list[dict[str, Any]], facts: RelatedFacts) -> None:

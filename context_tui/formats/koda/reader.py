@@ -111,9 +111,8 @@ def _is_hint_next(facts: Facts, summary: int) -> bool:
     if hint >= len(facts) or facts.role[hint] != Role.ASSISTANT:
         return False
     row = bisect_left(facts.request_message, hint)
-    if row < len(facts.requests) and facts.request_message[row] == hint:
-        return False
-    return all(facts.kind[block] == Kind.TEXT for block in facts.blocks_of(hint))
+    has_usage = row < len(facts.requests) and facts.request_message[row] == hint
+    return not has_usage and all(facts.kind[block] == Kind.TEXT for block in facts.blocks_of(hint))
 
 
 class KodaSource(RowSource):

@@ -129,11 +129,9 @@ def write_database(session: Session, path: Path) -> Losses:
     try:
         with closing(sqlite3.connect(path)) as database, database:
             database.executescript(format_schema())
-            database.execute(
-                "INSERT INTO sessions (id, created_at, agent_name, project_root, last_accessed_at, title)"
-                " VALUES (?, ?, 'koda', ?, ?, ?)",
-                (new_id, now, cwd or None, now, title or None),
-            )
+            columns = "id, created_at, agent_name, project_root, last_accessed_at, title"
+            values = new_id, now, cwd or None, now, title or None
+            database.execute(f"INSERT INTO sessions ({columns}) VALUES (?, ?, 'koda', ?, ?, ?)", values)
             database.executemany(_INSERT, [_build_values(row, new_id, now, losses) for row in rows])
     except sqlite3.Error as error:
         raise OSError(str(error)) from None  # as for any file, reported with the named path
@@ -210,10 +208,8 @@ def _format_summary(blocks: list[Block]) -> str:
     body = "\n\n".join(texts)
     if body.startswith(markers.KODA_SUMMARY):
         return body
-    starts = (markers.DEFECT_SUMMARY, markers.SDK_SUMMARY, markers.CLAUDE_CODE_SUMMARY)
-    if not body.startswith(starts):
-        return ""
-    return f"{markers.KODA_SUMMARY}\n\n{markers.strip_summary_marker(body)}"
+    is_summary = body.startswith((markers.DEFECT_SUMMARY, markers.SDK_SUMMARY, markers.CLAUDE_CODE_SUMMARY))
+    return f"{markers.KODA_SUMMARY}\n\n{markers.strip_summary_marker(body)}" if is_summary else ""
 
 
 def _join_texts(blocks: list[Block], losses: Losses) -> str | None:

@@ -54,16 +54,12 @@ def count_rows(context: Context) -> int:
     facts, result, removed = context.facts, int(Kind.TOOL_RESULT), find_removed_blocks(context)
     rows = facts.system_records if context.epoch_start == 0 else 0  # a compaction archives system records
     for message in context.order:
-        block, has_other, has_block = facts.first_block[message], False, False
-        while block >= 0:
+        count = results = 0
+        for block in facts.blocks_of(message):
             if block not in removed:
-                has_block = True
-                if facts.kind[block] == result:
-                    rows += 1
-                else:
-                    has_other = True
-            block = facts.block_next[block]
-        rows += has_other or not has_block
+                count += 1
+                results += facts.kind[block] == result
+        rows += results + (results < count or not count)
     return rows
 
 

@@ -66,12 +66,11 @@ class Manual(BasePolicy):
         boundary = find_cut_before_pairs(context, cut)
         unmarked = KeepReason(VerdictCode.NOT_MARKED, "not marked")
         pair = KeepReason(VerdictCode.PAIR, "the call or result of a pair that the cut would split")
-        trigger = self.trigger(state, params)
         return Plan(
             self.name,
             params,
             context,
-            trigger,
+            self.trigger(state, params),
             dict.fromkeys(rows, Change("clear", Body.from_text(DEFECT_PLACEHOLDER), self.name)),
             dropped_ranges=(range(boundary),),
             inserts=(SUMMARY_INSERT,) if boundary else (),

@@ -75,11 +75,9 @@ def plan_body_changes(
     make_plan = partial(Plan, name, params, context, trigger, keep_reason=selection.keep_reason)
     if not body_changes.rows:
         label = BODY_KIND_LABELS[body_kind]
-        explanation = f"no {label} before what is kept"
-        if selection.has_older:
-            explanation = f"none of the older {label} qualifies"
-        reason = f"nothing to {rule.action}: {explanation}"
-        return make_plan(reason=reason, tokens_saved=0)
+        none_older = f"no {label} before what is kept"
+        explanation = f"none of the older {label} qualifies" if selection.has_older else none_older
+        return make_plan(reason=f"nothing to {rule.action}: {explanation}", tokens_saved=0)
     tokens_after, count = index.total - body_changes.saved_tokens, len(selection.rows)
     report = {"tokens_before": index.total, "tokens_after": tokens_after, ACTION_PAST_TENSE[rule.action]: count}
     changes, saved = body_changes.changes, body_changes.saved_tokens
@@ -127,11 +125,11 @@ def _add_call_inputs(name: str, context: Context, results: BodyChanges) -> BodyC
     inputs = _build_cleared(name, context, rows, sum(count_block_tokens(context, row) for row in rows), "inputs", "")
     position = index_context(context).position_of
     all_rows = sorted((*results.rows, *rows), key=lambda row: (position[facts.block_message[row]], row))
-    return BodyChanges(
-        all_rows,
-        results.saved_tokens + inputs.saved_tokens,
-        lambda row: (inputs if facts.kind[row] == Kind.TOOL_USE else results).get_change(row),
-    )
+
+    def get_change(row: int) -> Change:
+        return (inputs if facts.kind[row] == Kind.TOOL_USE else results).get_change(row)
+
+    return BodyChanges(all_rows, results.saved_tokens + inputs.saved_tokens, get_change)
 
 
 def count_truncated_bytes(cut: Truncate) -> int:

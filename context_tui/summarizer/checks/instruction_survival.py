@@ -143,8 +143,7 @@ def trace_instructions(
         if words in other_words:
             return InstructionTrace(placed, Outcome.PUT_BACK)
         fact = build_constraint(placed.instruction.text, placed.message, placed.block)
-        survival = matcher.match_fact(fact)
-        if survival.preserved:
+        if (survival := matcher.match_fact(fact)).preserved:
             return InstructionTrace(placed, Outcome.IN_OTHER_WORDS, survival.evidence)
         return InstructionTrace(placed, Outcome.ABSENT)
 
@@ -169,11 +168,9 @@ def check_instructions(instructions: Sequence[PlacedInstruction], summary: str) 
     traces = trace_instructions(instructions, summary)
     counts = Counter(trace.outcome for trace in traces)
     absent, uncertain = counts[Outcome.ABSENT], counts[Outcome.IN_OTHER_WORDS]
-    detail = (
-        f"{absent:,} of {len(traces):,} are not in the summary" if absent else f"none of {len(traces):,} is missing"
-    )
-    if uncertain:
-        detail += f"; {uncertain:,} may be there in other words"
+    missing = f"{absent:,} of {len(traces):,} are not in the summary"
+    detail = missing if absent else f"none of {len(traces):,} is missing"
+    detail += f"; {uncertain:,} may be there in other words" if uncertain else ""
     return SummaryCheck(INSTRUCTIONS_CHECK, not absent, "warning", detail)
 
 
@@ -255,10 +252,9 @@ class _WordIndex:
 
     def __contains__(self, words: tuple[str, ...]) -> bool:
         """Return whether the words occur in this order, and no negation before them forbids what they demand."""
-        return len(words) > 1 and any(
-            self._words[place : place + len(words)] == words and (not place or self._words[place - 1] not in _NEGATIONS)
-            for place in self._places.get(words[:2], ())
-        )
+        places = self._places.get(words[:2], ())
+        found = (place for place in places if self._words[place : place + len(words)] == words)
+        return len(words) > 1 and any(not place or self._words[place - 1] not in _NEGATIONS for place in found)
 
 
 # Contradictions

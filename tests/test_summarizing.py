@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -112,7 +111,7 @@ def test_a_models_summary_is_objected_to_and_an_extract_warned_about(edited: boo
     assert [(each.name, each.severity) for each in found if not each.ok] == [("no loop", "warning")]
     assert [
         each.name
-        for each in find_blocking_checks(prepared.check_text(loop, replace(extract, model="m"), edited=edited))
+        for each in find_blocking_checks(prepared.check_text(loop, extract._replace(model="m"), edited=edited))
     ] == ["no loop"]
 
 

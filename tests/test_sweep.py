@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -382,7 +381,7 @@ def test_a_sweep_tells_what_beats_what_by_session_by_project_and_in_all() -> Non
 
 
 def test_money_is_added_in_one_unit_only() -> None:
-    other = replace(row("c", "0", 99, 5), cost=SettingCost(9.0, 9.0, "x"))
+    other = row("c", "0", 99, 5)._replace(cost=SettingCost(9.0, 9.0, "x"))
     rows = [row("a", "0", 10, 5), row("b", "0", 20, 5), other]
     found = Sweep(_many()[:1], rows, current="0", saving_unit="money")
     assert found.cost_unit == "USD"
@@ -431,13 +430,13 @@ def test_a_gate_tells_the_limits_that_are_not_kept() -> None:
 
 def test_a_gate_limits_the_extra_calls_that_an_agent_may_need() -> None:
     costs = {"old": SettingCost(90.0, 100.0, "USD", 0.0, 10.0), "new": SettingCost(96.0, 100.0, "USD", 0.0, 10.0)}
-    rows = [replace(row("a", name, 100, 5), cost=costs[name]) for name in costs]
+    rows = [row("a", name, 100, 5)._replace(cost=costs[name]) for name in costs]
     found = Sweep(_many()[:2], rows, current="old")
     assert find_violations(Gate("old", "new", Limits(min_break_even=0.4), Limits()), found) == []
     (case,) = find_violations(Gate("old", "new", Limits(min_break_even=0.5), Limits()), found)
     assert (case.old, case.new, case.allowed) == (1.0, 0.4, 0.5) and "allowed: at least 0.5" in str(case)
     assert build_row_report(rows[0])["break_even_calls_per_1000"] == 1.0
-    nothing = [replace(each, cost=SettingCost(100.0, 100.0, "USD")) for each in rows]
+    nothing = [each._replace(cost=SettingCost(100.0, 100.0, "USD")) for each in rows]
     sweep = Sweep(_many()[:2], nothing, current="old")
     assert find_violations(Gate("old", "new", Limits(min_break_even=0.5), Limits()), sweep) == []
 
@@ -472,6 +471,6 @@ def test_what_is_wrong_with_a_gate_is_said(tables: dict[str, Any], says: str) ->
 
 def test_a_gate_on_what_is_not_known_says_so() -> None:
     unknown = SettingDrops(2, 90)
-    rows = [replace(row("a", name, 100, 5), drops=unknown) for name in ("old", "new")]
+    rows = [row("a", name, 100, 5)._replace(drops=unknown) for name in ("old", "new")]
     with pytest.raises(PlanError, match="tokens needed later of old are unknown"):
         find_violations(Gate("old", "new", Limits(regret=2), Limits()), Sweep(_many()[:2], rows))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +77,7 @@ def test_a_setting_is_recommended_only_if_it_also_wins_with_the_measured_extra_c
     for number in range(5):
         for reserve, cost, extra_calls in ((33_000, 10.0, 0.1), (60_000, 9.0, 1.0)):
             row = build_row(f"s{number}", reserve, cost)
-            rows.append(replace(row, cost=SettingCost(cost, 12.0, "USD", 0.0, extra_calls)))
+            rows.append(row._replace(cost=SettingCost(cost, 12.0, "USD", 0.0, extra_calls)))
     grid = [build_grid(AUTO, [f"trigger_reserve={each}"])[0] for each in (33_000, 60_000)]
     found = recommend_setting(Sweep(grid, rows, current=grid[0].name, saving_unit="money"), [rate])
     assert found.verdict == verdict and [each.extra_calls for each in found.ranking] == [0.0, rate]
@@ -97,7 +96,7 @@ def test_settings_that_save_about_as_much_are_a_range() -> None:
 def test_a_setting_that_saves_nearly_as_much_and_loses_less_is_named(loss: int, saved: float, is_gentler: bool) -> None:
     losses, costs = {33_000: 300, 50_000: loss, 60_000: 1_000}, {33_000: 10.0, 50_000: saved, 60_000: 9.0}
     rows = [
-        replace(build_row(f"s{number}", reserve, cost), drops=SettingDrops(3, 900, 2, losses[reserve], {}))
+        build_row(f"s{number}", reserve, cost)._replace(drops=SettingDrops(3, 900, 2, losses[reserve], {}))
         for number in range(4)
         for reserve, cost in costs.items()
     ]

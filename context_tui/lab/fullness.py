@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 from math import ceil
 from statistics import median
 from typing import NamedTuple
@@ -83,8 +82,7 @@ class PolicyEffect(NamedTuple):
         return f"{verb} {format_count(self.messages, 'message')} leaves {share}{rest}."
 
 
-@dataclass(frozen=True)
-class Fullness:
+class Fullness(NamedTuple):
     """The answer to why a context is full and what can be removed from it.
 
     Attributes:

@@ -7,7 +7,6 @@ import time
 import zlib
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 
 import httpx
 
@@ -144,7 +143,7 @@ async def summarize_with_fallback(
         except CallFailed as failure:
             failures.append(failure)
         else:
-            return replace(summary, notes=(*map(str, failures), *summary.notes))
+            return summary._replace(notes=(*map(str, failures), *summary.notes))
     if not failures:
         raise SummarizerError("no model to ask; choose a summarizer")
     last_failure = failures[-1]

@@ -42,8 +42,7 @@ _SETTING_NAMES = {"extract": ("bytes",), "model": ("prompt", "max_tokens", "time
 MAX_ROUNDS = 50
 
 
-@dataclass(frozen=True)
-class Contender:
+class Contender(NamedTuple):
     """A summarizer to compare, as specified by ``KIND[:MODEL][@URL][,KEY=VALUE…]``.
 
     Attributes:
@@ -189,8 +188,7 @@ class ContenderRun:
         return any(each.error for each in self.rounds)
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """The results of several summarizers on the same head, which is the messages that one plan replaces.
 
     Attributes:
@@ -269,7 +267,7 @@ def compare_summarizers(
         for run, prepared in zip(runs, prepared_runs, strict=True):
             _run_rounds(run, comparison, prepared, session, plan_at, prepare_for_run, notify)
     except KeyboardInterrupt:
-        return replace(comparison, interrupted=True)
+        return comparison._replace(interrupted=True)
     return comparison
 
 

@@ -95,8 +95,7 @@ TOOL_REASONS = frozenset({"tool_use", "tool_calls", "function_call"})
 """Stop reasons of a reply that waits for a tool."""
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(NamedTuple):
     """A complete summary, with what the reply reported about itself.
 
     Attributes:

@@ -130,8 +130,7 @@ class FileRead(NamedTuple):
         return self.first + self.lines if self.lines else inf
 
 
-@dataclass(frozen=True)
-class Breakdown:
+class Breakdown(NamedTuple):
     """The tokens in a context by category (``not_in_file`` is recorded but not measured), by tool and by file."""
 
     by_category: dict[str, int]

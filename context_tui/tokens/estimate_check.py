@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
 
@@ -53,8 +52,7 @@ class Cause(NamedTuple):
         return _CAUSE_TEXTS.get(self.label, self.label)
 
 
-@dataclass(frozen=True)
-class EstimateCheck:
+class EstimateCheck(NamedTuple):
     """An estimate for the last request, ``expected`` = estimated + not in the file, compared with the recorded size.
 
     ``causes`` are measured independently and sorted from the largest; ``unexplained`` is the error that remains.

@@ -81,9 +81,9 @@ async def test_the_header_and_the_question_have_the_window_of_the_point(at: int 
 
 
 def test_a_near_estimate_is_not_worth_words() -> None:
-    near = replace(OFF, expected=460_000)
+    near = OFF._replace(expected=460_000)
     assert format_estimate_error(near) == ""
-    assert format_estimate_error(replace(OFF, expected=700_000)) == "36 % above the 515,912 recorded"
+    assert format_estimate_error(OFF._replace(expected=700_000)) == "36 % above the 515,912 recorded"
 
 
 @pytest.mark.slow
@@ -165,7 +165,7 @@ def test_every_cause_is_listed_with_its_tokens() -> None:
         ("unattributed: more", 2_447),
     ]
     assert not any(
-        row.text == "why the estimate is off" for row in shown(estimate_check=replace(OFF, expected=515_000))
+        row.text == "why the estimate is off" for row in shown(estimate_check=OFF._replace(expected=515_000))
     )
 
 
@@ -173,7 +173,7 @@ def test_only_paths_of_which_lines_were_read_again_are_listed() -> None:
     view = View(session())
     parts = compute_context_sizes(view).breakdown
     reads = [DuplicateRead("src/auth0.py", 6, 900, 700), DuplicateRead("src/auth1.py", 4, 800, 0)]
-    rows = build_breakdown_rows(view.context, ContextSizes(replace(parts, duplicate_reads=reads, by_file=[])))
+    rows = build_breakdown_rows(view.context, ContextSizes(parts._replace(duplicate_reads=reads, by_file=[])))
     assert [(row.value, row.tokens) for row in rows if row.kind == "path"] == [("src/auth0.py", 700)]
 
 

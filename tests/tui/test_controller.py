@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,7 +76,7 @@ def test_a_followed_session_is_warned_of_its_compaction_once(tmp_path: Path) -> 
     fullness = Fullness(18_000, window, SizeSource.RECORDED, parts, 2, (), 1_500)
     assert controller.collect_compaction_warning(fullness) == "", "it is not followed"
     controller.toggle_following()
-    assert controller.collect_compaction_warning(replace(fullness, calls_left=3)) == "", "it is not near"
+    assert controller.collect_compaction_warning(fullness._replace(calls_left=3)) == "", "it is not near"
     warning = controller.collect_compaction_warning(fullness)
     assert warning == "The agent compacts in about 2 calls at this rate, 1.5k tokens from now"
     assert controller.collect_compaction_warning(fullness) == "", "it has been said"

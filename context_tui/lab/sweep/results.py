@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -171,7 +171,7 @@ class Sweep:
         for _, rows in sorted(self.rows_by_session.items()):
             dominated_by = self._compute_dominance(rows).dominated_by
             rows = sorted(rows, key=lambda row: order.get(row.setting, len(order)))
-            sorted_rows += [replace(row, dominated_by=dominated_by.get(row.setting)) for row in rows]
+            sorted_rows += [row._replace(dominated_by=dominated_by.get(row.setting)) for row in rows]
         return sorted_rows
 
     def find_param_values(self, setting: SweepSetting) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from context_tui.lab.price.pricing import compute_break_even_calls
@@ -135,8 +135,7 @@ class SettingDrops:
     by_tier: Mapping[str, int] | None = None
 
 
-@dataclass(frozen=True)
-class SweepRow:
+class SweepRow(NamedTuple):
     """The result of one setting on one session; sizes are in tokens.
 
     Attributes:
@@ -166,7 +165,7 @@ class SweepRow:
 
     def copy_for(self, setting: SweepSetting, params: Params) -> SweepRow:
         """Return a copy of the row for another setting that makes the same decisions, with the parameters that ran."""
-        return replace(self, setting=setting.name, policy=setting.policy.name, params=params.model_dump(mode="json"))
+        return self._replace(setting=setting.name, policy=setting.policy.name, params=params.model_dump(mode="json"))
 
     def compute_point(self, saving_unit: SavingUnit) -> ParetoPoint:
         """Return the savings and the regret; if regret was not computed, all dropped tokens count as regret."""

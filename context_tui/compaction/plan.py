@@ -394,8 +394,9 @@ class Plan:
         span = _find_range(self.dropped_ranges, position) or range(0)
         if not span.start:
             return VerdictCode.BEFORE_BOUNDARY, f"before the boundary at message {self.boundary:,}"
-        order = self.context.order
-        return VerdictCode.DROPPED_RANGE, f"one of messages {order[span.start]:,} to {order[span.stop - 1]:,}"
+        first, last = self.context.order[span.start], self.context.order[span.stop - 1]
+        messages = f"one of messages {first:,} to {last:,}" if first < last else "not among the kept messages"
+        return VerdictCode.DROPPED_RANGE, messages
 
     def find_verdict(self, message: int, block: int | None = None) -> Verdict:
         """Return the verdict on a message, given by its number, or on its block with the ordinal *block*."""

@@ -63,7 +63,10 @@ MIN_SHARE = 0.095
 
 
 class PolicyEffect(NamedTuple):
-    """Effect that a policy of the agent would have now: results that it clears or messages that it removes."""
+    """Effect that a policy of the agent would have now: results that it clears or messages that it removes.
+
+    ``tokens_put_back`` are those of files and reminders that the agent inserts again; ``tokens_after`` includes them.
+    """
 
     policy: str
     kind: str
@@ -72,6 +75,7 @@ class PolicyEffect(NamedTuple):
     tokens_after: int
     share_after: float
     needs_summary: bool
+    tokens_put_back: int = 0
 
     def format(self) -> str:
         """Format the effect as a sentence: ``Clearing 10 old results leaves 61 %.``"""
@@ -79,6 +83,8 @@ class PolicyEffect(NamedTuple):
         if not self.messages:
             return f"Clearing {format_count(self.results, 'old result')} leaves {share}."
         verb, rest = ("Summarising", " + summary") if self.needs_summary else ("Dropping", "")
+        if self.tokens_put_back >= MIN_SAVED_SHARE * self.tokens_after:
+            share = f"{share} ({format_tokens(self.tokens_put_back)} put back)"
         return f"{verb} {format_count(self.messages, 'message')} leaves {share}{rest}."
 
 
@@ -154,7 +160,7 @@ def compute_fullness(
             request, dropped = compute_next_request(plan, token_table=token_table), plan.messages_dropped
             share = request.tokens_after / max(window.tokens, 1)
             if (account.tokens - request.tokens_after) >= MIN_SAVED_SHARE * account.tokens:
-                sizes = request.tokens_after, share, request.summary_pending
+                sizes = request.tokens_after, share, request.summary_pending, request.inserted_tokens
                 effects.append(PolicyEffect(name, kind, 0 if dropped else len(plan.changes), dropped, *sizes))
     parts = split_context(breakdown, account.tokens)
     return Fullness(account.tokens, window, account.origin, tuple(parts), calls_left, tuple(effects), tokens_left)

@@ -167,7 +167,7 @@ def test_choices_fit_their_lines_and_say_what_they_list() -> None:
     for each, chosen, count in product(lines, (True, False), (None, 0, 36_123)):
         assert count_cells(draw_filter_line(each, chosen, count)) == LINE_WIDTH
     texts = ["".join(text for text, _ in draw_filter_line(each, False, 7)) for each in lines]
-    assert any("- cleared" in text for text in texts) and any("= kept as recent" in text for text in texts)
+    assert any("- cleared" in text for text in texts) and any("= protected" in text for text in texts)
     assert any("…" in text and "/end.py" in text for text in texts)
     assert "errors" in {each.text for each in lines} and "truncated" not in {each.text for each in lines}
     assert len([each for each in lines if each.choice and each.choice[0] == "tool"]) == len(set(facts.tools))

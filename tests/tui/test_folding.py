@@ -188,7 +188,7 @@ async def test_the_legend_is_of_the_whole_context_and_of_the_signs_in_sight() ->
         await settled(pilot)
         legend = inspector(running).query_one(Legend)
         assert legend.shown == ("protected", "before", "map", "open", "bar")
-        assert "= kept as recent: 33 rows  < not in this context: 296 messages" in drawn(running)
+        assert "= protected: 33 rows  < not in this context: 296 messages" in drawn(running)
         assert "cal. tokens ━━━━━━━━ map" in drawn(running)
         await pilot.press("home", "Z")
         await settled(pilot)

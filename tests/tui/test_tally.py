@@ -86,7 +86,7 @@ def test_where_there_are_very_many_rows_only_the_changes_are_counted() -> None:
 
 def test_a_narrow_legend_says_less_of_what_comes_last() -> None:
     cleared = ("would be cleared: 23 results, #2 to #126 (< > go there)", "would be cleared: 23 results", "cleared 23")
-    marks = {"cleared": cleared, "protected": ("kept as recent: 46 rows", "kept 46")}
+    marks = {"cleared": cleared, "protected": ("protected: 46 rows", "kept 46")}
     shown = ("cleared", "protected", "map", "open", "bar")
     said = [[words for _, words in fit_legend(shown, marks, width)] for width in (200, 95, 60, 40, 12)]
     assert said[0][:3] == [

@@ -41,7 +41,7 @@ def draw_curve(
     name = name.rpartition(".")[2]
     high, low = max(tokens), min(tokens)
     if low == high:
-        forms = (f"{name} does not change the next request", f"no effect of {name}", "no effect")
+        forms = (f"{name} does not change the next request", "same next request at any value", "no effect")
         return [[(choose_form(forms if len(tokens) > 1 else ("only one value",), width), MUTED)]]
     numbers = [float(value) for value in values]
     current_column = find_nearest(numbers, float(current)) if current is not None else -1

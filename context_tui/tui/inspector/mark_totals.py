@@ -15,7 +15,7 @@ from context_tui.tui.timeline.rows import WHOLE_MESSAGE, TimelineRows
 from context_tui.tui.timeline.turns import ACTION_VERBS, find_overlaps, subtract_ranges
 
 MAX_MARKED_ROWS = 2_000
-"""Maximum number of rows for which those kept as recent are counted, row by row."""
+"""Maximum number of rows for which those protected are counted, row by row."""
 JUMP_KEYS = "< > go there"
 OUTSIDE_LABELS = {"before": "outside", "after": "later"}
 VERDICT_BY_VERB = {verb: ACTION_PAST_TENSE[action] for action, verb in ACTION_VERBS.items()}
@@ -55,7 +55,7 @@ def format_mark_totals(rows: TimelineRows, marker: RowMarker) -> dict[str, tuple
             if count := marks[verdict]:
                 short = f"{VERDICT_LABELS[verdict]} {count:,}"
                 full = f"{VERDICT_LABELS[verdict]}: {format_count(count, 'row')}"
-                totals[verdict] = full, short, short.replace(" as recent", "")
+                totals[verdict] = full, short, short.replace("protected", "kept")
     outside = {"before": context.at - len(context), "after": len(rows.first) - context.at}
     for verdict, count in outside.items():
         if count > 0:

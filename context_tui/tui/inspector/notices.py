@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
+from context_tui.policies.parameters import Parameter
 from context_tui.policies.registry import POLICIES
+from context_tui.policies.scales import Number, format_number
 from context_tui.session.session import Session
 from context_tui.session.values import RecordKind
 from context_tui.text.numbers import format_count, format_percent
@@ -16,15 +18,17 @@ from context_tui.tui.terminal.cells import choose_form
 from context_tui.tui.view import View
 
 NEWS_TIMEOUT_S = 12
+MAX_STEPS = 200
+"""Steps of a slider that are tried to find the value at which a policy fires."""
 MAX_WRAP_LOSS = 12
 """Cells that a wrapped line is assumed to leave blank at its end."""
 
 
-def format_next_step(view: View, first_firing: int | None, width: int = 200) -> str:
-    """Format the key to press next, as in ``Next: a applies it to a copy``, or "" if nothing can be planned.
+def format_next_step(view: View, first_firing: int | None, parameters: Iterable[Parameter], width: int = 200) -> str:
+    """Format the key to press next, as in ``Next: a summarises in a copy``, or "" if nothing can be planned.
 
     *first_firing* is the message before which the policy would first have fired, -1 if it never would, or None if it is
-    unknown.
+    unknown. *parameters* are the policy's settings.
     """
     plan = view.plan
     if plan is None or view.applied or not len(view.context):
@@ -35,9 +39,28 @@ def format_next_step(view: View, first_firing: int | None, width: int = 200) -> 
         if first_firing >= 0:
             point = f"Next: }} goes to #{first_firing:,}"
             return choose_form((f"{point}, where it would first have fired", point), width // 2)
-        if plan.has_changes:
-            return "Next: ←→ a setting until it fires"
-    return "Next: a applies it to a copy" if plan.has_changes else "Next: P chooses another policy"
+        for parameter in parameters if plan.has_changes else ():
+            if step := _find_step_to_firing(view, parameter):
+                arrow, value = step
+                return f"Next: {arrow} {parameter.name} to {format_number(value)}, where it fires"
+    if not plan.has_changes or not (plan.trigger.fires or plan.trigger.by_hand):
+        return "Next: P chooses another policy"
+    effect = "drops messages" if plan.messages_dropped else "clears what is old"
+    return f"Next: a {'summarises' if plan.needs_summary else effect} in a copy"
+
+
+def _find_step_to_firing(view: View, parameter: Parameter) -> tuple[str, Number] | None:
+    """Return the arrow key that moves a setting to the nearest value at which the policy fires, and that value."""
+    policy, params, scale = POLICIES[view.policy], view.policy_params, parameter.scale
+    value = parameter.get_effective_value(getattr(params, parameter.name, None))
+    if scale is None or value is None:
+        return None
+    for steps in range(1, MAX_STEPS):
+        for arrow, moved in ("←", scale.step_value(value, -steps)), ("→", scale.step_value(value, steps)):
+            changed = params.model_copy(update={parameter.name: moved})
+            if policy.trigger(view.runtime_state, changed).fires:
+                return arrow, moved
+    return None
 
 
 def format_key_hint(*, demo: bool, settings: str = "", width: int = 200) -> str:
@@ -52,7 +75,7 @@ def format_key_hint(*, demo: bool, settings: str = "", width: int = 200) -> str:
     elif demo:
         forms = [f"Sample session: {all_keys}", "Sample session: Z turns, P policy, ←→ value, l replay, ? keys"]
     forms += ["Z turns, P policy, ←→ value, l replay, ? keys", "Z turns, P policy, l replay, ? keys", "Z turns, ? keys"]
-    return choose_form((*forms, "? keys"), width)
+    return choose_form((*forms, "? keys", ""), width)
 
 
 def fit_notice(text: str, width: int) -> str:

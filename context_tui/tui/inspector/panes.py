@@ -189,7 +189,8 @@ class InspectorPanes:
         if controller.is_fresh and not is_low:
             options = controller.options
             settings = "" if options.policy or options.settings else format_settings(view.params)
-            step = notices.format_next_step(view, self._find_first_firing(), width)
+            parameters = screen.query_one(ParameterPanel).rows.parameters
+            step = notices.format_next_step(view, self._find_first_firing(), parameters, width)
             keys = notices.format_key_hint(demo=options.demo, settings=settings, width=width - len(step) - 3)
         lines = 1 if is_low or keys else 2
         text = notices.format_notice(view, controller.jump_points, width, controller.progress, lines)

@@ -37,7 +37,7 @@ VERDICTS = {
     "truncated": Verdict("~", "truncated", "would be truncated"),
     "summarised": Verdict("S", "summarised", "would be summarised"),
     "dropped": Verdict("D", "dropped", "would be dropped"),
-    "protected": Verdict("=", "kept as recent"),
+    "protected": Verdict("=", "protected"),
     "gone": Verdict(".", "cleared before", "replaced by a placeholder"),
     "before": Verdict("<", "not in this context"),
     "after": Verdict(">", "after the point"),

@@ -36,8 +36,8 @@ PART_NAMES = {
 """Names of the parts of a context; ``rest`` is that of small ones together."""
 MIN_PART_SHARE, MIN_TOOL_SHARE, MAX_TOOLS, MAX_TOOL_NAME = 0.01, 0.05, 3, 24
 """Smallest share of a part and of a tool in it that are named, number of named tools, and characters of their names."""
-MIN_SAVED_SHARE = 0.02
-"""Smallest share of a context that an effect saves; smaller ones are no answer."""
+MIN_SAVED_SHARE, MIN_PUT_BACK_SHARE = 0.02, 0.1
+"""Smallest share that an effect saves of a context, and that put back content has of what is left, to be named."""
 RECENT_STEPS, MIN_STEPS, MAX_CALLS_LEFT = 20, 3, 500
 """Steps between requests whose median is the growth, the fewest for a forecast, and the most distant forecast."""
 
@@ -83,7 +83,7 @@ class PolicyEffect(NamedTuple):
         if not self.messages:
             return f"Clearing {format_count(self.results, 'old result')} leaves {share}."
         verb, rest = ("Summarising", " + summary") if self.needs_summary else ("Dropping", "")
-        if self.tokens_put_back >= MIN_SAVED_SHARE * self.tokens_after:
+        if self.tokens_put_back >= MIN_PUT_BACK_SHARE * self.tokens_after:
             share = f"{share} ({format_tokens(self.tokens_put_back)} put back)"
         return f"{verb} {format_count(self.messages, 'message')} leaves {share}{rest}."
 

@@ -321,7 +321,7 @@ async def test_the_inspector_finds_the_drafts_of_a_plan_again() -> None:
     async with running.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         for keys in (["equals_sign", "W", "X", "escape"], []):
-            await inspector(running).run_action("apply")
+            await inspector(running).run_action("dialog('apply_plan')")
             await until(pilot, lambda: isinstance(running.screen, ApplyScreen))
             opened = running.screen
             assert isinstance(opened, ApplyScreen)

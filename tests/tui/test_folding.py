@@ -156,7 +156,7 @@ async def test_folds_are_part_of_the_view() -> None:
         assert timeline(screen).listed_count == 36
         await pilot.press("escape")
         assert timeline(screen).listed_count == 6
-        await screen.run_action("apply")
+        await screen.run_action("dialog('apply_plan')")
         await until(pilot, lambda: screen.view.session.origin)
         assert timeline(screen).listed_count == 6
         screen.action_run("toggle_all_folds")
@@ -207,7 +207,7 @@ async def test_what_would_go_is_told_where_none_of_it_is_in_sight() -> None:
         assert "cleared" not in timeline(screen).find_visible_styles()
         number = len(screen.view.plan.changes)  # type: ignore[union-attr]
         assert f"- would be cleared: {number} results, #4 to #134" in drawn(running)
-        await screen.run_action("apply")
+        await screen.run_action("dialog('apply_plan')")
         await until(pilot, lambda: screen.view.session.origin)
         await settled(pilot)
         assert f"- cleared: {number} results, #4 to #134" in drawn(running)

@@ -245,7 +245,7 @@ async def test_an_applied_plan_is_undone_and_redone() -> None:
         await settled(pilot)
         screen = inspector(running)
         before = screen.view.session
-        await screen.run_action("apply")
+        await screen.run_action("dialog('apply_plan')")
         await until(pilot, lambda: screen.view.session is not before)
         await settled(pilot)
         after = screen.view.session
@@ -263,7 +263,7 @@ async def test_what_was_told_goes_with_the_view_that_it_was_about() -> None:
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        await screen.run_action("apply")
+        await screen.run_action("dialog('apply_plan')")
         await until(pilot, lambda: screen.view.session.origin)
         screen.action_run("undo")
         await pilot.pause()
@@ -290,7 +290,7 @@ async def test_a_plan_that_changes_nothing_is_not_applied() -> None:
     running = app(session(1))
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
-        await inspector(running).run_action("apply")
+        await inspector(running).run_action("dialog('apply_plan')")
         await settled(pilot)
         assert not isinstance(running.screen, ApplyScreen) and not inspector(running).view.undo_stack
 
@@ -301,7 +301,7 @@ async def test_leaving_with_a_result_asks_once() -> None:
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        await screen.run_action("apply")
+        await screen.run_action("dialog('apply_plan')")
         await until(pilot, lambda: bool(screen.view.undo_stack))
         await pilot.press("q")
         await until(pilot, lambda: isinstance(running.screen, ChoicePrompt))

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 import context_tui as ct
 from context_tui.cli.inspect import build_report
-from context_tui.lab.fullness import ContextPart, Fullness, compute_fullness, measure_growth, split_context
+from context_tui.lab.fullness import (
+    ContextPart,
+    Fullness,
+    PolicyEffect,
+    compute_fullness,
+    measure_growth,
+    split_context,
+)
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.window import Window
@@ -42,6 +49,12 @@ def test_the_answer_in_words() -> None:
     assert sum(part["tokens"] for part in report["answer"]["parts"]) == report["answer"]["tokens"]
     assert report["answer"]["tokens"] == report["window"]["next_request_tokens"]
     assert json.loads(json.dumps(report["answer"]))["effects"][1]["policy"] == "claude-code-micro"
+
+
+def test_an_effect_names_what_the_agent_puts_back_if_it_is_much_of_the_rest() -> None:
+    effect = PolicyEffect("claude-code-auto", "full", 0, 44, 67_941, 0.34, True, 26_028)
+    assert effect.format() == "Summarising 44 messages leaves 34 % (26.0k put back) + summary."
+    assert effect._replace(tokens_put_back=280).format() == "Summarising 44 messages leaves 34 % + summary."
 
 
 @given(st.dictionaries(st.sampled_from(CATEGORIES), st.integers(0, 100_000)), st.integers(0, 900_000))

@@ -189,7 +189,7 @@ async def test_the_legend_is_of_the_whole_context_and_of_the_signs_in_sight() ->
         legend = inspector(running).query_one(Legend)
         assert legend.shown == ("protected", "before", "map", "open", "bar")
         assert "= protected: 33 rows  < not in this context: 296 messages" in drawn(running)
-        assert "cal. tokens ━━━━━━━━ map" in drawn(running)
+        assert "~tokens ━━━━━━━━ map" in drawn(running)
         await pilot.press("home", "Z")
         await settled(pilot)
         assert legend.shown == ("protected", "before", "map", "folded", "bar") and "z opens it" in drawn(running)

@@ -119,7 +119,7 @@ def test_the_parts_are_by_the_ruler(tmp_path: Path) -> None:
     controller, sizes = ruled(recording(tmp_path))
     parts = compute_context_sizes(controller.view, token_table=sizes)
     rows = build_breakdown_rows(controller.view.context, parts)
-    assert {row.note for row in rows if row.note} == {"cal. tokens", "cal. repeated"}
+    assert {row.note for row in rows if row.note} == {"~tokens", "cal. repeated"}
     assert any(row.text == f"token measure: {sizes.description}; R changes it" for row in rows)
     largest = [row.tokens for _, row in build_largest_block_rows(controller.view.context, token_table=sizes)]
     assert largest == sorted((s for s in sizes.blocks), reverse=True)[: len(largest)]
@@ -142,7 +142,7 @@ def test_it_is_said_which_ruler_it_is() -> None:
     assert (format_token_column(None), format_token_unit(None)) == ("est. tokens", "est.")
     assert (format_token_column(sizes), format_token_unit(sizes)) == ("o200k", "o200k")
     sizes = build_calibrated_table(session().facts)
-    assert (format_token_column(sizes), format_token_unit(sizes)) == ("cal. tokens", "cal.")
+    assert (format_token_column(sizes), format_token_unit(sizes)) == ("~tokens", "cal.")
 
 
 def test_a_ruler_stays_when_a_plan_is_applied_and_undone(tmp_path: Path) -> None:
@@ -170,14 +170,14 @@ async def test_r_takes_the_next_ruler(tmp_path: Path) -> None:
         await settled(pilot)
         screen = inspector(running)
         await pilot.press("b")
-        for key, unit, by in (("", "cal. tokens", "calibrated"), ("R", "o200k", "o200k"), ("R", "est. tokens", "")):
+        for key, unit, by in (("", "~tokens", "calibrated"), ("R", "o200k", "o200k"), ("R", "est. tokens", "")):
             await pilot.press(*key)
             await settled(pilot)
             assert screen.query_one(ColumnHeads).unit == unit
             assert screen.query_one(Scoreboard).measure_label == by
             assert unit in drawn(screen.query_one(ColumnHeads))
             title = str(screen.query_one(BreakdownView).border_title)
-            assert (unit if unit == "o200k" else unit.split()[0]) in title
+            assert {"~tokens": "cal. ", "o200k": "o200k ", "est. tokens": "est. "}[unit] in title
             told = str(screen.query_one(HeaderBar).render())
             assert "▒ tool results" in told and "Full to" in told
             assert screen.query_one(Timeline)._rows is screen.controller.rows

@@ -254,9 +254,11 @@ def format_token_unit(token_table: TokenTable | None) -> str:
 
 
 def format_token_column(token_table: TokenTable | None) -> str:
-    """Return the heading for a column of token counts."""
+    """Return the heading for a column of token counts, with ``~`` for calibrated ones."""
     if token_table and token_table.measure is TokenMeasure.EXACT:
         return token_table.name
+    if token_table and token_table.is_calibrated:
+        return "~tokens"
     return f"{format_token_unit(token_table)} tokens"
 
 

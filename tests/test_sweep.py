@@ -298,20 +298,9 @@ def test_every_row_is_that_of_its_own_replay(
         assert rows[each.name].params == {**each.param_values, **by_version}
 
 
-def test_settings_that_do_the_same_are_replayed_once(session: Session) -> None:
-    there = SessionSweep(session, "", SweepOptions(quick=True))
-    never = build_grid(POLICIES["defect-compact"], ["compact_ratio=0.99,1.0", "compact_soft_ratio=0.97,0.98"])
-    rows = [there.replay_or_reuse(each) for each in never]
-    assert there.decision_trails.replay_count == 1 and {row.saved for row in rows} == {0}
-    fires = build_grid(POLICIES["defect-compact"], ["compact_ratio=0.5,0.51,0.52", "compact_soft_ratio=0.3"])
-    rows = [there.replay_or_reuse(each) for each in fires]
-    assert {row.saved > 0 for row in rows} == {True}
-    assert there.decision_trails.replay_count == 1 + len({(row.sent, row.firings) for row in rows})
-
-
 @pytest.mark.parametrize("quick", [False, True])
 def test_each_setting_has_its_own_row(session: Session, quick: bool) -> None:
-    """Settings that decide the same share a replay and the kernel computes many at once, yet each row names its own."""
+    """The kernel computes many settings at once, yet each row names its own."""
     values = {"keep_recent_turns": range(1, 5), "microcompact_ratio": [0.4, 0.5, 0.97, 0.98, 0.99]}
     lab, found = Lab(session), sweep([session], {MICRO.name: values}, how=SweepOptions(quick=quick))
     assert [each.setting for each in found.sorted_rows] == [each.name for each in found.settings]

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from context_tui.lab.price.pricing import compute_break_even_calls
-from context_tui.lab.sweep.settings import SweepSetting
-from context_tui.policies.base import Params
 
 K = TypeVar("K", bound=Hashable)
 
@@ -162,10 +160,6 @@ class SweepRow(NamedTuple):
     drops: SettingDrops
     cost: SettingCost | None = None
     dominated_by: str | None = None
-
-    def copy_for(self, setting: SweepSetting, params: Params) -> SweepRow:
-        """Return a copy of the row for another setting that makes the same decisions, with the parameters that ran."""
-        return self._replace(setting=setting.name, policy=setting.policy.name, params=params.model_dump(mode="json"))
 
     def compute_point(self, saving_unit: SavingUnit) -> ParetoPoint:
         """Return the savings and the regret; if regret was not computed, all dropped tokens count as regret."""

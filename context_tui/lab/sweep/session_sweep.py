@@ -1,16 +1,11 @@
-"""Sweep of one session under many settings, which shares work and reuses replays with equal decisions."""
+"""Sweep of one session under many settings, which share the work that depends on the session alone."""
 
 from __future__ import annotations
 
 import posixpath
-from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Generic, TypeVar, cast
 
-from context_tui.compaction.changes import UniformChanges
-from context_tui.compaction.plan import Plan, Trigger
 from context_tui.lab.regret.cases import Regret, compute_regret
 from context_tui.lab.regret.index import build_use_index
 from context_tui.lab.replay.result import Replay, ReplayTotals
@@ -18,98 +13,11 @@ from context_tui.lab.replay.walk import get_baseline
 from context_tui.lab.study import Lab, StudySettings
 from context_tui.lab.sweep.rows import SettingCost, SettingDrops, SweepRow
 from context_tui.lab.sweep.settings import SweepSetting
-from context_tui.policies.base import ClearingRule, HasClearingRule, Params, Policy
-from context_tui.policies.runtime_state import RuntimeState
+from context_tui.policies.base import ClearingRule, HasClearingRule, Params
 from context_tui.policies.versions import find_recorded_params
-from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.values import Checkpoint
 from context_tui.tokens.estimators import bytes4
-
-T = TypeVar("T")
-MAX_TRAILS = 16
-"""Trails stored per policy, the newest first, because neighbours in a grid often make the same decisions."""
-MIN_TRIES, MIN_HIT_DIVISOR = 12, 4
-"""Number of settings after which a policy's trails are used only if at least one in four reused a replay."""
-
-
-_Log = list[tuple[int, Callable[[Policy, Params], Hashable], Hashable]]
-"""Questions to the steps of a policy, each with the number of the step and its answer."""
-
-
-class DecisionTrails(Generic[T]):
-    """The decisions in earlier replays along a recording, by which a replay that decides the same can be reused."""
-
-    def __init__(self) -> None:
-        self.replay_count = 0
-        self._trails: dict[Hashable, deque[tuple[_Log, T]]] = defaultdict(lambda: deque(maxlen=MAX_TRAILS))
-        self._hit_counts: dict[Hashable, tuple[int, int]] = {}
-
-    def replay_or_reuse(self, policy: Policy, params: Params, replay: Callable[[Policy], T]) -> T:
-        """Return the result of *replay*, or that of an earlier replay in which the policy decides the same."""
-        steps = list(policy.steps(params)) or [(policy, params)]
-        key = (policy.name, *(step_policy.name for step_policy, _ in steps))
-        tries, hits = self._hit_counts.get(key, (0, 0))
-        has_memory = any(getattr(each, "depends_on_earlier_calls", False) for each, _ in steps)
-        if has_memory or (tries >= MIN_TRIES and hits * MIN_HIT_DIVISOR < tries):
-            self.replay_count += 1
-            return replay(policy)
-        for log, result in self._trails[key]:
-            if all(ask(*steps[number]) == answer for number, ask, answer in log):
-                self._hit_counts[key] = tries + 1, hits + 1
-                return result
-        self._hit_counts[key] = tries + 1, hits
-        log = []
-        recorded = _RecordedPolicy(policy, log)
-        if [step_policy for step_policy, _ in steps] != [policy]:
-            wrapped = [(_RecordedPolicy(each, log, number), values) for number, (each, values) in enumerate(steps)]
-            recorded.steps = lambda params: wrapped
-        result = replay(cast(Policy, recorded))
-        self.replay_count += 1
-        self._trails[key].appendleft((log, result))
-        return result
-
-
-class _RecordedPolicy:
-    steps: Callable[[Any], Any]
-
-    def __init__(self, policy: Policy, log: _Log, step_number: int = 0) -> None:
-        self._policy, self._log, self._step_number = policy, log, step_number
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._policy, name)
-
-    def trigger(self, state: RuntimeState, params: Any) -> Trigger:
-        trigger = self._policy.trigger(state, params)
-        self._log.append((self._step_number, lambda policy, params: policy.trigger(state, params).fires, trigger.fires))
-        return trigger
-
-    def runs_in_background(self, state: RuntimeState, params: Any) -> bool:
-        answer = self._policy.runs_in_background(state, params)
-        self._log.append((self._step_number, lambda policy, params: policy.runs_in_background(state, params), answer))
-        return answer
-
-    def plan(self, context: Context, params: Any, state: RuntimeState) -> Plan:
-        def describe(policy: Policy, params: Params) -> Hashable:
-            return _describe_plan(policy.plan(context, params, state))
-
-        plan = self._policy.plan(context, params, state)
-        self._log.append((self._step_number, describe, _describe_plan(plan)))
-        return plan
-
-
-def _describe_plan(plan: Plan) -> Hashable:
-    """Describe the effect of a plan, with the parameters if texts are rendered later."""
-    changes: Hashable
-    if isinstance(plan.changes, UniformChanges):
-        change = plan.changes.change
-        changes, is_rendered = (tuple(plan.changes.rows), change.action, change.body), bool(change.render)
-    else:
-        changes = tuple((row, change.action, change.body) for row, change in plan.changes.items())
-        is_rendered = any(change.render for change in plan.changes.values())
-    params = plan.params.model_dump_json() if is_rendered else ""
-    return changes, plan.dropped_ranges, plan.inserts, plan.summarised_ranges, params
-
 
 MIN_VECTORIZED_SETTINGS = 16
 """Minimum number of settings for which loading numpy and computing clearing rules together pays off."""
@@ -136,18 +44,15 @@ class SessionSweep:
         self.project = session.info.cwd or posixpath.dirname(session.info.path)
         self.lab = Lab(session.with_window(options.window) if options.window is not None else session)
         self.recording = self.lab.recording
-        self.decision_trails = DecisionTrails[SweepRow]()
 
     def build_use_index(self, checkpoint: Checkpoint = lambda: None) -> None:
         """Build the index for regret, the slowest part of the shared work; *checkpoint* may raise to stop it."""
         if not self.options.quick and "uses" not in vars(self.lab):
             self.lab.uses = build_use_index(self.recording, checkpoint)
 
-    def replay_setting(
-        self, setting: SweepSetting, policy: Policy | None = None, checkpoint: Checkpoint = lambda: None
-    ) -> SweepRow:
-        """Replay a setting along the session and return its row; *policy* may be a wrapper that records decisions."""
-        replay = self.options.replay(self.recording, policy or setting.policy, self._get_params(setting), checkpoint)
+    def replay_setting(self, setting: SweepSetting, checkpoint: Checkpoint = lambda: None) -> SweepRow:
+        """Replay a setting along the session and return its row."""
+        replay = self.options.replay(self.recording, setting.policy, self._get_params(setting), checkpoint)
         if self.options.quick:
             facts, removed = self.lab.session.facts, replay.removed_by_policy
             drops, cost = SettingDrops(len(removed), sum(bytes4(facts, row) for row in removed)), None
@@ -157,12 +62,6 @@ class SessionSweep:
             counts = regret.dropped, regret.tokens_dropped, regret.used_later, regret.tokens_used_later
             drops, cost = SettingDrops(*counts, tiers), self._compute_cost(replay, regret)
         return self.build_row(setting, len(replay.firings), replay.totals, drops, cost)
-
-    def replay_or_reuse(self, setting: SweepSetting, checkpoint: Checkpoint = lambda: None) -> SweepRow:
-        """Return the row of a setting, copied from a setting that makes the same decisions if there is one."""
-        replay = partial(self.replay_setting, setting, checkpoint=checkpoint)
-        params = self._get_params(setting)
-        return self.decision_trails.replay_or_reuse(setting.policy, params, replay).copy_for(setting, params)
 
     def _get_params(self, setting: SweepSetting) -> Params:
         """Return the parameters of a setting; unset ones are those of the agent version that recorded the session."""
@@ -212,12 +111,12 @@ def sweep_session(
 def sweep_settings(
     session_sweep: SessionSweep, settings: Sequence[SweepSetting], checkpoint: Checkpoint = lambda: None
 ) -> Iterator[SweepRow]:
-    """Yield the row of each setting, reusing replays from earlier calls with the same *session_sweep*."""
+    """Yield the row of each setting on the session of a sweep."""
     session_sweep.build_use_index(checkpoint)
     computed = _compute_rows_by_rules(session_sweep, settings) if session_sweep.options.quick else {}
     for setting in settings:
         checkpoint()
-        yield computed.get(setting.name) or session_sweep.replay_or_reuse(setting, checkpoint)
+        yield computed.get(setting.name) or session_sweep.replay_setting(setting, checkpoint)
 
 
 def _compute_rows_by_rules(session_sweep: SessionSweep, settings: Sequence[SweepSetting]) -> dict[str, SweepRow]:

@@ -48,9 +48,6 @@ class CommandPolicy(BasePolicy):
     description or answer is invalid; the next question starts it anew or sends it the whole context.
     """
 
-    depends_on_earlier_calls = True
-    """Whether one question cannot be asked again apart from those before it."""
-
     def __init__(self, command: PolicyCommand) -> None:
         self._program, self._lock = Program(*command), RLock()
         self._copy: ContextCopy | None = None

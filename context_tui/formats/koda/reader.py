@@ -6,10 +6,9 @@ send rows in the order of their ids, the context after it is the remaining rows,
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import partial
-from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 from context_tui.errors import UnreadableSession
@@ -45,9 +44,13 @@ def find_compactions(facts: Facts, archived: Sequence[str | None]) -> list[Compa
     archive_stamps = [None if time is None else (parse_time_ms(time), time) for time in archived]
     summaries = [m for m in range(len(facts)) if facts.flags[m] & MessageFlag.SUMMARY and facts.role[m] == Role.SYSTEM]
     compactions: list[Compaction] = []
-    remaining = _RemainingRows(archive_stamps)
+    remaining, end = list[int](), 0
     for summary, stamp in zip(summaries, _match_stamps(summaries, archive_stamps), strict=True):
-        tail = remaining.compute_remaining(summary, stamp) if stamp is not None else Spans(range(summary))
+        tail = Spans(range(summary))
+        if stamp is not None:
+            times = ((message, archive_stamps[message]) for message in (*remaining, *range(end, summary)))
+            remaining, end = [message for message, time in times if time is None or time > stamp], summary
+            tail = Spans.from_numbers(remaining)
         hint = range(summary, summary + 1 + _is_hint_next(facts, summary))
         compactions.append(Compaction(summary, "full", prefix=Spans(*tail.ranges, hint)))
     return compactions
@@ -72,37 +75,6 @@ def _match_stamps(summaries: Sequence[int], stamps: Sequence[Stamp | None]) -> l
         if start:
             del possible[start - 1 :]
     return matches[::-1]
-
-
-class _RemainingRows:
-    def __init__(self, stamps: Sequence[Stamp | None]) -> None:
-        self._stamps = stamps
-        self._next_message = 0
-        self._archive_queue: list[tuple[Stamp, int]] = []  # a heap of the rows that will be archived
-        self._starts: list[int] = []
-        self._stops: list[int] = []
-
-    def compute_remaining(self, summary: int, archived: Stamp) -> Spans:
-        """Return the messages before *summary* that remain after archiving up to a stamp; summaries ascend."""
-        for message in range(self._next_message, summary):
-            if self._stops and self._stops[-1] == message:
-                self._stops[-1] += 1
-            else:
-                self._starts.append(message)
-                self._stops.append(message + 1)
-            if (stamp := self._stamps[message]) is not None:
-                heappush(self._archive_queue, (stamp, message))
-        self._next_message = summary
-        while self._archive_queue and self._archive_queue[0][0] <= archived:
-            self._remove(heappop(self._archive_queue)[1])
-        return Spans(*map(range, self._starts, self._stops))
-
-    def _remove(self, message: int) -> None:
-        position = bisect_right(self._starts, message) - 1
-        parts = [(self._starts[position], message), (message + 1, self._stops[position])]
-        parts = [(start, stop) for start, stop in parts if start < stop]
-        self._starts[position : position + 1] = [start for start, _ in parts]
-        self._stops[position : position + 1] = [stop for _, stop in parts]
 
 
 def _is_hint_next(facts: Facts, summary: int) -> bool:

@@ -15,7 +15,7 @@ from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import CompactionHandling
 from context_tui.lab.replay.walk import replay_recording
 from context_tui.lab.study import Lab
-from context_tui.lab.sweep.clearing_kernel import RuleOutcomes, SweepTrack, _OverflowCounter, _RangeMax
+from context_tui.lab.sweep.clearing_kernel import RuleOutcomes, SweepTrack
 from context_tui.lab.sweep.clearing_kernel import compute_outcomes as compute_rule_outcomes
 from context_tui.lab.sweep.gate import Gate, Limits, find_violations, find_worse_sessions, parse_gate
 from context_tui.lab.sweep.results import Sweep, build_sweep_report, sweep
@@ -241,21 +241,6 @@ def test_the_kernel_leaves_alone_what_the_recording_clears_after_a_setting_did(
         alone = totals(there, each, recorded)
         assert not found.is_known[number] or alone == tuple(int(column[number]) for column in found[1:])
         assert alone[3] > 0 or each.microcompact_ratio > 0.5
-
-
-@given(st.lists(st.integers(-20, 20), min_size=1, max_size=40), st.data())
-def test_stretches_of_a_list(numbers: list[int], data: st.DataObject) -> None:
-    import numpy as np
-
-    places = st.integers(0, len(numbers))
-    asked = data.draw(st.lists(st.tuples(places, places, st.integers(-25, 25)), min_size=1, max_size=9))
-    begin, end, limit = (np.array(each, np.int64) for each in zip(*asked, strict=True))
-    over = _OverflowCounter(np.array(numbers, np.int64), len(asked))
-    over.add(np.arange(len(asked)), begin, end, limit)
-    assert over.count_pending().tolist() == [sum(each > limit for each in numbers[a:b]) for a, b, limit in asked]
-    some = begin < end
-    most = _RangeMax(np.array(numbers, np.int64)).find_max(begin[some], end[some]).tolist()
-    assert most == [max(numbers[a:b]) for a, b, _ in asked if a < b]
 
 
 # -- rows are those of replays

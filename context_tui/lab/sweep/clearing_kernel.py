@@ -32,8 +32,6 @@ from context_tui.tokens.estimators import bytes4
 Ints = NDArray[np.int64]
 MAX_TABLE_CELLS = 1_000_000
 """Maximum cells of a table of sums by turn and minimum; rules with more distinct minimums are computed in parts."""
-_MAX_PENDING_RANGES = 1 << 20
-"""Maximum number of ranges of calls whose overflows are counted together."""
 
 
 class RuleOutcomes(NamedTuple):
@@ -244,8 +242,8 @@ class _KernelRun:
         self.cells = len(self.mins) - 1 - column - (keep - 1) * len(self.mins)  # before the first turn
         count = len(keep)
         self.is_known = np.full(count, track.is_known, np.bool_)
-        self.added_tokens, self.peak, self.firings, self.dropped, self.removed_tokens = (
-            np.zeros(count, np.int64) for _ in range(5)
+        self.added_tokens, self.peak, self.overflows, self.firings, self.dropped, self.removed_tokens = (
+            np.zeros(count, np.int64) for _ in range(6)
         )
         self.settled_until = np.zeros(count, np.int64)
         # In the current context, the number of cleared results and the tokens that clearing adds (negative).
@@ -254,10 +252,8 @@ class _KernelRun:
         # Number of turns covered by the last clearing, and its message.
         self.cleared_turns, self.fired_at = (np.full(count, -1, np.int64) for _ in range(2))
         self.added_by_class = [np.zeros(count, np.int64) for _ in track.weights]  # tokens added to each call
-        self.range_max = _RangeMax(track.recorded_sizes)
-        self.excess = _RangeMax(track.recorded_sizes - track.call_windows)
-        self.room = _RangeMax(track.call_windows - track.recorded_sizes)
-        self.overflow_counter = _OverflowCounter(track.recorded_sizes - track.call_windows, count)
+        self.excess = track.recorded_sizes - track.call_windows
+        self.shrinks = np.diff(track.recorded_sizes, prepend=0) < 0
 
     def run(self) -> RuleOutcomes:
         track = self.track
@@ -275,7 +271,7 @@ class _KernelRun:
             self.is_known,
             tokens_sent,
             self.peak,
-            self.overflow_counter.count_pending(),
+            self.overflows,
             self.firings,
             self.dropped,
             self.removed_tokens,
@@ -404,21 +400,21 @@ class _KernelRun:
         """Add the calls from *begin* up to *end*, at least one for each rule."""
         added_tokens = self.added_by_class[weight_class][chosen]
         self.added_tokens[chosen] += added_tokens * (end - begin)
-        if begin[0] == begin[-1] and end[0] == end[-1] and (begin == begin[0]).all() and (end == end[0]).all():
-            calls = slice(int(begin[0]), int(end[0]))
-            self.peak[chosen] = np.maximum(self.peak[chosen], self.track.recorded_sizes[calls].max() + added_tokens)
-            self.overflow_counter.add_shared(chosen, calls, -added_tokens)
+        sizes, start = self.track.recorded_sizes[: end.max()], begin.min()
+        if self.shrinks[start + 1 : len(sizes)].any():
+            bounds = np.column_stack((begin, end)).ravel() - start
+            maxima = np.maximum.reduceat(np.append(sizes[start:], 0), bounds)[::2]
+        else:  # contexts mostly grow, so that the last call is the largest
+            maxima = sizes[end - 1]
+        self.peak[chosen] = np.maximum(self.peak[chosen], maxima + added_tokens)
+        if self.excess.max() + added_tokens.max() <= 0:
             return
-        self.peak[chosen] = np.maximum(self.peak[chosen], self.range_max.find_max(begin, end) + added_tokens)
-        if self.excess.largest + added_tokens.max() <= 0:
-            return
-        overflows = self.excess.find_max(begin, end) + added_tokens > 0
-        chosen = np.arange(len(self.keep))[chosen]
-        if overflows.any():
-            throughout = overflows & (self.room.find_max(begin, end) - added_tokens < 0)
-            self.overflow_counter.counts[chosen[throughout]] += (end - begin)[throughout]
-            overflows &= ~throughout
-        self.overflow_counter.add(chosen[overflows], begin[overflows], end[overflows], -added_tokens[overflows])
+        rules, ranges = np.arange(len(self.keep))[chosen], begin * (len(self.excess) + 1) + end
+        order = np.argsort(ranges, kind="stable")
+        for same in np.split(order, np.flatnonzero(np.diff(ranges[order])) + 1):  # the rules with the same calls
+            excess = np.sort(self.excess[begin[same[0]] : end[same[0]]])
+            within = np.searchsorted(excess, -added_tokens[same], side="right")
+            self.overflows[rules[same]] += len(excess) - within
 
 
 def _build_result_sums(segment: _Segment, mins: Ints, placeholder_tokens: int) -> _ResultSums:
@@ -446,81 +442,3 @@ def _build_result_sums(segment: _Segment, mins: Ints, placeholder_tokens: int) -
         build_table(np.where(image, tokens, 0)) if has_images else results,
         has_images,
     )
-
-
-class _RangeMax:
-    """Maximum of the numbers between two positions, for many pairs of positions at once (a sparse table)."""
-
-    def __init__(self, numbers: Ints) -> None:
-        count = len(numbers)
-        levels = [numbers]  # maximum of 1, 2, 4, … numbers from each position on
-        while (half := 1 << (len(levels) - 1)) * 2 <= count:
-            last = levels[-1].copy()
-            np.maximum(levels[-1][:-half], levels[-1][half:], out=last[:-half])
-            levels.append(last)
-        self._table, self._numbers = np.concatenate(levels), numbers
-        self._decreases = np.cumsum(np.diff(numbers, prepend=numbers[:1]) < 0)
-        self.largest = int(numbers.max(initial=0))
-        # By length of a range, offsets in the table for its first and its last numbers.
-        self._first, self._last = np.zeros(count + 1, np.int64), np.full(count + 1, -1)
-        for level in range(1, len(levels)):
-            self._first[1 << level :] = level * count
-            self._last[1 << level :] = level * count - (1 << level)
-
-    def find_max(self, begin: Ints, end: Ints) -> Ints:
-        # Contexts mostly grow, so that the last number is the maximum.
-        if len(begin) and self._decreases[begin.min()] == self._decreases[end.max() - 1]:
-            last: Ints = self._numbers[end - 1]
-            return last
-        length = end - begin
-        maxima: Ints = np.maximum(self._table[self._first[length] + begin], self._table[self._last[length] + end])
-        return maxima
-
-
-class _OverflowCounter:
-    """Counter by rule of the numbers above a limit in ranges of a list (a merge sort tree)."""
-
-    def __init__(self, numbers: Ints, count: int) -> None:
-        self.counts = np.zeros(count, np.int64)
-        self._numbers, self._pending, self._pending_size = numbers, list[tuple[Ints, Ints, Ints, Ints]](), 0
-
-    def add(self, chosen: Ints, begin: Ints, end: Ints, limit: Ints) -> None:
-        """Count the numbers from *begin* up to *end* that are larger than *limit*, for each chosen rule."""
-        if len(chosen):
-            self._pending.append((chosen, begin, end, limit))
-            self._pending_size += len(chosen)
-            if self._pending_size > _MAX_PENDING_RANGES:
-                self.count_pending()
-
-    def add_shared(self, chosen: Ints | slice, positions: slice, limit: Ints) -> None:
-        """Like :meth:`add`, for one range that all chosen rules share, which is counted immediately."""
-        numbers = np.sort(self._numbers[positions])
-        if numbers[-1] > limit.min():
-            self.counts[chosen] += len(numbers) - np.searchsorted(numbers, limit, side="right")
-
-    def count_pending(self) -> Ints:
-        if self._pending:
-            chosen, begin, end, limit = (np.concatenate(each) for each in zip(*self._pending, strict=True))
-            self._pending, self._pending_size = [], 0
-            np.add.at(self.counts, chosen, self._count_larger(begin, end, limit))
-        return self.counts
-
-    def _count_larger(self, begin: Ints, end: Ints, limit: Ints) -> Ints:
-        counts = np.zeros(len(begin), np.int64)
-        length = 1 << max(len(self._numbers) - 1, 0).bit_length()
-        low = int(self._numbers.min())
-        span = int(self._numbers.max()) - low + 2
-        filled = np.zeros(length, np.int64)
-        filled[: len(self._numbers)] = self._numbers - low + 1
-        limit = np.clip(limit - low + 1, 0, span)
-        width = 1
-        while len(begin) and width <= length:
-            blocks = np.sort(filled.reshape(-1, width), axis=1) + np.arange(length // width)[:, None] * (span + 1)
-            keys = blocks.ravel()
-            for is_odd, block in ((begin & 1 == 1, begin), (end & 1 == 1, end - 1)):
-                chosen = is_odd & (begin < end)
-                positions = np.searchsorted(keys, block[chosen] * (span + 1) + limit[chosen], side="right")
-                counts[chosen] += (block[chosen] + 1) * width - positions
-            begin, end = (begin + 1) >> 1, end >> 1
-            width *= 2
-        return counts

@@ -14,7 +14,7 @@ from context_tui.policies.parameter_space import build_params
 from context_tui.policies.parameters import parse_assignments
 from context_tui.policies.registry import POLICIES
 from context_tui.summarizer.settings import resolve_endpoint
-from context_tui.tui.widgets.keymap import check_keymap
+from context_tui.tui.widgets.bindings import check_keymap
 
 ROOT = Path(__file__).parents[1]
 

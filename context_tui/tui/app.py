@@ -40,7 +40,7 @@ from context_tui.tui.terminal.clipboard import cancel_copy, start_copy, wait_for
 from context_tui.tui.terminal.key_queue import KeyBarrier, KeyQueue, UserInput
 from context_tui.tui.terminal.output_filter import ContrastAdjuster, OutputFilter
 from context_tui.tui.threads import join_threads
-from context_tui.tui.widgets.keymap import check_keymap
+from context_tui.tui.widgets.bindings import check_keymap
 
 if TYPE_CHECKING:
     from context_tui.lab.sweep.results import Sweep

@@ -17,7 +17,7 @@ from context_tui.tui.apply.screen import Phase
 from context_tui.tui.picker import screen as picking
 from context_tui.tui.picker.screen import PickerScreen
 from context_tui.tui.picker.tune import TuneScreen
-from context_tui.tui.widgets.keymap import check_keymap, is_key
+from context_tui.tui.widgets.bindings import check_keymap, is_key
 from context_tui.tui.widgets.text_screen import HelpScreen
 from tests.tui import inspecting
 from tests.tui.fakes import Shell, drawn, until

@@ -33,8 +33,7 @@ from context_tui.tui.reader.document import (
     build_document,
 )
 from context_tui.tui.reader.document import MAX_SHOWN_CHARS as LIMIT_SHOWN
-from context_tui.tui.rendering.highlight_cache import MAX_HIGHLIGHTED_CHARS, HighlightCache
-from context_tui.tui.rendering.highlighting import highlight
+from context_tui.tui.rendering.highlighting import MAX_HIGHLIGHTED_CHARS, HighlightCache, highlight
 from context_tui.tui.rendering.languages import (
     detect_language,
     find_fence_language,

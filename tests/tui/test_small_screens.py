@@ -18,7 +18,7 @@ from context_tui.errors import PlanError
 from context_tui.session.session import Session
 from context_tui.tui.controller import CommandRefused, Controller
 from context_tui.tui.export.screen import ExportScreen
-from context_tui.tui.inspector.problems import ProblemsScreen
+from context_tui.tui.inspector.records import ProblemsScreen
 from context_tui.tui.inspector.screen import build_bindings, build_full_screen
 from context_tui.tui.options import InspectorOptions
 from context_tui.tui.picker.listing import SessionListing

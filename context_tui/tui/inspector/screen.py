@@ -437,8 +437,10 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
 def build_full_screen(name: str, controller: Controller) -> Screen[Any]:
     """Build the named view of the session, importing it on first use; CommandRefused if it has nothing to show."""
-    module = f"inspector.{name}" if name in ("problems", "calibration", "request") else f"{name}.screen"
-    screen: Screen[Any] = import_module(f"context_tui.tui.{module}").build_screen(controller)
+    is_text = name in ("problems", "request")
+    module = "inspector.records" if is_text else "inspector.calibration" if name == "calibration" else f"{name}.screen"
+    builder = f"build_{name}_screen" if is_text else "build_screen"
+    screen: Screen[Any] = getattr(import_module(f"context_tui.tui.{module}"), builder)(controller)
     return screen
 
 

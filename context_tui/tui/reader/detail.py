@@ -23,7 +23,7 @@ from context_tui.tui.reader.document import (
     build_document,
     find_first_match,
 )
-from context_tui.tui.rendering.highlight_cache import HighlightCache, HighlightedCode, compute_highlights
+from context_tui.tui.rendering.highlighting import HighlightCache, HighlightedCode, compute_highlights
 from context_tui.tui.rendering.layout import LayoutLine, TextPart
 from context_tui.tui.search import find_all_text, find_text, get_searchable_text
 from context_tui.tui.threads import ThreadJob, start_work

@@ -20,7 +20,7 @@ from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, Kind
 from context_tui.text.sanitize import sanitize
 from context_tui.tokens.measures import TokenTable
-from context_tui.tui.rendering import formatting, highlight_cache
+from context_tui.tui.rendering import formatting, highlighting
 from context_tui.tui.rendering.languages import detect_language, find_path_language, measure_line_numbers
 from context_tui.tui.rendering.layout import Highlighter, StyleSpan, StyleSpans, TextPart, pair_columns
 from context_tui.tui.search import find_text
@@ -453,7 +453,7 @@ def _build_code(
     text: str, language: str, extent: TextExtent, rendering: RenderOptions, *, numbered: bool = False
 ) -> Iterator[TextPart]:
     """Build code with its beginning highlighted; with *numbered*, line numbers become marks."""
-    end = _find_head_end(text, highlight_cache.MAX_HIGHLIGHTED_CHARS, extent) if language and rendering.highlight else 0
+    end = _find_head_end(text, highlighting.MAX_HIGHLIGHTED_CHARS, extent) if language and rendering.highlight else 0
     if end and rendering.highlight:
         lines = sanitize(text[:end]).removesuffix("\n").split("\n")
         numbers = measure_line_numbers(lines) if numbered else [0] * len(lines)

@@ -1,36 +1,99 @@
-"""Syntax highlighting by Pygments; imported on first use."""
+"""Syntax highlighting by Pygments, which is imported on first use, and a cache with a queue of code to highlight."""
 
 from __future__ import annotations
 
-from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
-from pygments.token import Comment, Generic, Keyword, Literal, Name, Number, String  # type: ignore[import-untyped]
-from pygments.util import ClassNotFound  # type: ignore[import-untyped]
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
 
 from context_tui.session.values import Checkpoint
 from context_tui.tui.rendering.layout import StyleSpan, StyleSpans
+from context_tui.tui.threads import ThreadJob
+
+MAX_HIGHLIGHTED_CHARS = 32_000
+MAX_CACHED_CHARS = 200_000
+"""Maximum number of characters in the cache when another message is shown."""
+MAX_LINE_CHARS = 1_000
+"""Maximum number of characters of a line; code with longer lines is not highlighted."""
+
 
 _TOKEN_STYLES = {
-    Comment: "comment",
-    Comment.Preproc: "keyword",
-    Keyword: "keyword",
-    Keyword.Constant: "number",
-    Name.Attribute: "name",
-    Name.Class: "name",
-    Name.Decorator: "name",
-    Name.Function: "name",
-    Name.Tag: "name",
-    Number: "number",
-    String: "string",
-    Literal.Date: "string",
-    Generic.Heading: "name",
-    Generic.Subheading: "name",
-    Generic.Inserted: "string",
-    Generic.Deleted: "number",
+    "Comment": "comment",
+    "Comment.Preproc": "keyword",
+    "Keyword": "keyword",
+    "Keyword.Constant": "number",
+    "Name.Attribute": "name",
+    "Name.Class": "name",
+    "Name.Decorator": "name",
+    "Name.Function": "name",
+    "Name.Tag": "name",
+    "Literal.Number": "number",
+    "Literal.String": "string",
+    "Literal.Date": "string",
+    "Generic.Heading": "name",
+    "Generic.Subheading": "name",
+    "Generic.Inserted": "string",
+    "Generic.Deleted": "number",
 }
+"""Styles by the names of token types."""
+
+
+class CodeText(NamedTuple):
+    """Some lines of code together with the language they are in."""
+
+    text: str
+    language: str
+
+
+HighlightedCode = tuple[CodeText, list[StyleSpans]]
+
+
+class HighlightCache:
+    """A cache of style spans for code; code that is requested but not yet highlighted goes into a queue."""
+
+    def __init__(self) -> None:
+        self._spans_by_code: dict[CodeText, list[StyleSpans]] = {}
+        self._queue: dict[CodeText, None] = {}
+
+    def get_spans(self, lines: Sequence[str], language: str) -> list[StyleSpans]:
+        """Return the style spans for each line, which are empty until the code has been highlighted."""
+        no_spans: list[StyleSpans] = [()] * len(lines)
+        if not language or any(len(line) > MAX_LINE_CHARS for line in lines):
+            return no_spans
+        code = CodeText("\n".join(lines), language)
+        if len(code.text) > MAX_HIGHLIGHTED_CHARS:
+            return no_spans
+        spans = self._spans_by_code.get(code)
+        if spans is None:
+            self._queue[code] = None
+        return spans or no_spans
+
+    def pop_queue(self) -> list[CodeText]:
+        """Return the code waiting to be highlighted, and empty the queue."""
+        code_texts, self._queue = list(self._queue), {}
+        return code_texts
+
+    def store(self, highlighted: Sequence[HighlightedCode]) -> None:
+        """Add highlighted code to the cache."""
+        self._spans_by_code.update(highlighted)
+
+    def reset_queue(self) -> None:
+        """Empty the queue because another message will be shown; also empty the cache if it has grown large."""
+        self._queue.clear()
+        if sum(len(code.text) for code in self._spans_by_code) > MAX_CACHED_CHARS:
+            self._spans_by_code.clear()
+
+
+def compute_highlights(code_texts: Sequence[CodeText], job: ThreadJob) -> list[HighlightedCode]:
+    """Return the highlighted code; call this in a thread, because the first call imports Pygments."""
+    return [(code, highlight(code.text, code.language, job.checkpoint)) for code in code_texts]
 
 
 def highlight(text: str, language: str, checkpoint: Checkpoint) -> list[StyleSpans]:
     """Return the style spans for each line, or [] if the language has no lexer; *checkpoint* may raise to stop."""
+    from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
+    from pygments.util import ClassNotFound  # type: ignore[import-untyped]
+
     lines = text.split("\n")
     spans_by_line: list[list[StyleSpan]] = [[] for _ in lines]
     try:
@@ -40,7 +103,7 @@ def highlight(text: str, language: str, checkpoint: Checkpoint) -> list[StyleSpa
     row, line_start = 0, 0
     for place, kind, value in lexer.get_tokens_unprocessed(text):
         checkpoint()
-        style = next((_TOKEN_STYLES[each] for each in reversed(kind.split()) if each in _TOKEN_STYLES), "")
+        style = _find_token_style(kind)
         while row < len(lines) - 1 and place > line_start + len(lines[row]):
             line_start, row = line_start + len(lines[row]) + 1, row + 1
         if style:
@@ -50,6 +113,12 @@ def highlight(text: str, language: str, checkpoint: Checkpoint) -> list[StyleSpa
                     _append_span(spans_by_line[line], StyleSpan(start, start + len(text_in_line), style))
                 start, line = 0, line + 1
     return [tuple(spans) for spans in spans_by_line]
+
+
+@cache
+def _find_token_style(kind: tuple[str, ...]) -> str:
+    names = (".".join(kind[:count]) for count in range(len(kind), 0, -1))
+    return next((_TOKEN_STYLES[name] for name in names if name in _TOKEN_STYLES), "")
 
 
 def _append_span(spans: list[StyleSpan], span: StyleSpan) -> None:

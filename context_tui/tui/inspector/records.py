@@ -1,9 +1,14 @@
-"""List of the records of a session that could not be read."""
+"""Records of a session as text: those that could not be read, and the JSON of the last request before the point."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 
+import msgspec
+
+from context_tui.errors import Error
+from context_tui.formats.opening import describe_request_source
 from context_tui.session.problems import Problem
 from context_tui.session.session import Session
 from context_tui.text.sanitize import make_visible
@@ -46,8 +51,33 @@ class ProblemsScreen(TextScreen[None]):
         return (text[:RAW_LENGTH] or "(empty)") + suffix
 
 
-def build_screen(controller: Controller) -> ProblemsScreen:
+def build_problems_screen(controller: Controller) -> ProblemsScreen:
     """Build the screen for the session on screen, or raise CommandRefused if it has no problems."""
     if not controller.view.session.facts.problems:
         raise CommandRefused("No problems: every record could be read")
     return ProblemsScreen(controller.view.session)
+
+
+class RequestScreen(TextScreen[None]):
+    """A screen with the complete JSON of one recorded request."""
+
+    BINDINGS = read_bindings("request")
+
+
+def build_request_screen(controller: Controller) -> RequestScreen:
+    """Build the screen for the last request before the planning point, or raise CommandRefused if the file has none."""
+    view = controller.view
+    session, facts = view.session, view.session.facts
+    format_request = getattr(session.content, "format_request", None)
+    if format_request is None:
+        raise CommandRefused(f"No whole requests in this session; {describe_request_source(session)}".rstrip("; "))
+    row = bisect_left(facts.request_message, view.point) - 1
+    if row < 0:
+        raise CommandRefused("No request before this point")
+    reply = facts.request_message[row]
+    try:
+        text = msgspec.json.format(format_request(reply).encode(), indent=2).decode("utf-8", "replace")
+    except (Error, ValueError) as error:
+        raise CommandRefused(str(error)) from None
+    title = f"Request {row + 1:,} of {len(facts.requests):,}, answered by message {reply:,}: {len(text):,} characters"
+    return RequestScreen(title, [TextPart(text)])

@@ -33,7 +33,7 @@ from context_tui.tui.timeline.filters import (
     RowFilter,
     RowTraits,
     count_shown_tokens,
-    find_row_traits,
+    find_block_traits,
     find_tool_number,
     get_kind_label,
 )
@@ -127,7 +127,7 @@ class FilterCounts:
         for row in span:
             message, block = rows.message[row], rows.block[row]
             if block >= WHOLE_MESSAGE:
-                kinds, tools = find_row_traits(facts, message, block, path)
+                kinds, tools = find_block_traits(facts, message, block, path)
                 verdict = marker.find_mark(message, block).verdict
                 size = bisect_right(SIZE_STEPS, count_shown_tokens(rows, marker, row))
                 counts[RowTraits(kinds, tools, verdict, SIZE_STEPS[size - 1] if size else 0)] += 1

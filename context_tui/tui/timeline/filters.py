@@ -6,7 +6,6 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple
 
 from context_tui.compaction.plan import ACTION_PAST_TENSE
@@ -68,7 +67,7 @@ class RowFilter:
     def __bool__(self) -> bool:
         return self != NO_FILTER
 
-    def matches(self, row: RowTraits | _RowProperties, tool_number: int) -> bool:
+    def matches(self, row: RowTraits, tool_number: int) -> bool:
         """Return whether a row meets every condition; *tool_number* is the number of the tool named in the filter."""
         return (
             row.tokens >= self.min_tokens
@@ -123,7 +122,16 @@ def find_tool_number(facts: Facts, tool: str) -> int:
     return facts.tools.index(tool) if tool in facts.tools else -2
 
 
-def find_row_traits(facts: Facts, message: int, block: int, path: str = "") -> tuple[int, tuple[int, ...]]:
+def find_row_traits(rows: TimelineRows, marker: RowMarker, row: int, tested: RowFilter) -> RowTraits:
+    """Return the traits of a row that *tested* tests, except its place in the context; others are empty."""
+    message, block = rows.message[row], rows.block[row]
+    tests_blocks = tested.category or tested.tool or tested.path
+    traits = find_block_traits(marker.context.facts, message, block, tested.path) if tests_blocks else (0, ())
+    verdict = marker.find_mark(message, block).verdict if tested.verdict else ""
+    return RowTraits(*traits, verdict, count_shown_tokens(rows, marker, row) if tested.min_tokens else 0)
+
+
+def find_block_traits(facts: Facts, message: int, block: int, path: str = "") -> tuple[int, tuple[int, ...]]:
     """Return a row's kinds, as bits, and the tools that it calls or whose result it is, if they read *path*.
 
     A negative *block* stands for the message without its results.
@@ -185,14 +193,12 @@ def list_rows(
     if not row_filter and not by_size:
         return fold_rows(rows, folds) if folds else range(len(rows))
     tool = find_tool_number(marker.context.facts, row_filter.tool) if row_filter.tool else -1
-    listed_rows = [
-        row
-        for row in _find_candidates(rows, marker, row_filter)
-        if rows.block[row] >= WHOLE_MESSAGE
-        and row_filter.matches(_RowProperties(rows, marker, row_filter.path, row), tool)
-    ]
+    candidates = (row for row in _find_candidates(rows, marker, row_filter) if rows.block[row] >= WHOLE_MESSAGE)
+    if by_size or row_filter.in_context:
+        candidates = (row for row in candidates if marker.find_position(rows.message[row]) >= 0)
+    traits = ((row, find_row_traits(rows, marker, row, row_filter)) for row in candidates)
+    listed_rows = [row for row, each in traits if row_filter.matches(each, tool)]
     if by_size:
-        listed_rows = [row for row in listed_rows if marker.find_position(rows.message[row]) >= 0]
         listed_rows.sort(key=lambda row: (-count_shown_tokens(rows, marker, row), row))
     return array("l", listed_rows)
 
@@ -239,38 +245,6 @@ def _find_candidates(rows: TimelineRows, marker: RowMarker, row_filter: RowFilte
         places = ((facts.block_message[b], b if facts.kind[b] == Kind.TOOL_RESULT else WHOLE_MESSAGE) for b in blocks)
         return sorted({rows.find_row(message, block) for message, block in places})
     return range(len(rows))
-
-
-class _RowProperties:
-    """Traits of one row, each computed only when a filter tests it."""
-
-    def __init__(self, rows: TimelineRows, marker: RowMarker, path: str, row: int) -> None:
-        self._rows, self._marker, self._path, self._row = rows, marker, path, row
-
-    @property
-    def tokens(self) -> int:
-        return count_shown_tokens(self._rows, self._marker, self._row)
-
-    @property
-    def in_context(self) -> bool:
-        return self._marker.find_position(self._rows.message[self._row]) >= 0
-
-    @cached_property
-    def _kinds_and_tools(self) -> tuple[int, tuple[int, ...]]:
-        facts, row = self._marker.context.facts, self._row
-        return find_row_traits(facts, self._rows.message[row], self._rows.block[row], self._path)
-
-    @property
-    def kinds(self) -> int:
-        return self._kinds_and_tools[0]
-
-    @property
-    def tools(self) -> tuple[int, ...]:
-        return self._kinds_and_tools[1]
-
-    @property
-    def verdict(self) -> str:
-        return self._marker.find_mark(self._rows.message[self._row], self._rows.block[self._row]).verdict
 
 
 def count_shown_tokens(rows: TimelineRows, marker: RowMarker, row: int) -> int:

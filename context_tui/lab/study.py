@@ -14,6 +14,7 @@ from context_tui.lab.price.pricing import ReplayPrice, price_replay
 from context_tui.lab.regret.bound import RegretBound, compute_regret_bound
 from context_tui.lab.regret.cases import Regret, compute_regret
 from context_tui.lab.regret.index import UseIndex, build_use_index
+from context_tui.lab.replay.backtest import PolicyBacktest, run_backtests
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import CompactionHandling, Firing, Replay, find_changed_rows
 from context_tui.lab.replay.walk import DEFAULT_SUMMARY_DELAY, replay_recording
@@ -83,9 +84,12 @@ class StudySettings:
 class Lab:
     """A session with the data that studies of it share; its text is read only when regret is needed."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.recording = Recording(session)
+    def __init__(
+        self, session: Session, recording: Recording | None = None, checkpoint: Checkpoint = lambda: None
+    ) -> None:
+        """Share the data of *recording*, by default a new one; *checkpoint* may raise to stop what reads all text."""
+        self.session, self.recording = session, recording or Recording(session)
+        self._checkpoint = checkpoint
 
     @cached_property
     def recorded_calls(self) -> RecordedCalls:
@@ -105,7 +109,12 @@ class Lab:
     @cached_property
     def uses(self) -> UseIndex:
         """Index of the later uses of each block's content."""
-        return build_use_index(self.recording)
+        return build_use_index(self.recording, self._checkpoint)
+
+    @cached_property
+    def backtests(self) -> list[PolicyBacktest]:
+        """Back-tests of the agent's own policies along the recording."""
+        return run_backtests(self.recording, self._checkpoint)
 
     def price(self, replay: Replay, settings: StudySettings) -> ReplayPrice:
         """Return the price of a replay of the session, given the settings' assumptions about the cache."""
@@ -120,6 +129,9 @@ class Lab:
         checkpoint: Checkpoint = lambda: None,
     ) -> Study:
         """Replay a policy and compute its price, regret and bound, raising PlanError if it cannot be replayed."""
-        replay = settings.replay(self.recording, policy, params, checkpoint)
+        return self.study_replay(settings.replay(self.recording, policy, params, checkpoint), settings)
+
+    def study_replay(self, replay: Replay, settings: StudySettings) -> Study:
+        """Compute the price, regret and bound of a replay of the recording."""
         regret, bound = compute_regret(replay, self.uses), compute_regret_bound(replay, self.uses)
         return Study(replay, self.price(replay, settings), regret, bound)

@@ -12,13 +12,8 @@ from typing import Any, NamedTuple
 
 from context_tui.compaction.plan import Trigger
 from context_tui.errors import PlanError
-from context_tui.lab.price.breaks import CacheBreak, CacheHistory, find_cache_breaks
-from context_tui.lab.price.cache_requests import RecordedCalls, reconstruct_recorded_calls
-from context_tui.lab.price.pricing import price_replay
-from context_tui.lab.regret.bound import compute_regret_bound
-from context_tui.lab.regret.cases import compute_regret
-from context_tui.lab.regret.index import UseIndex, build_use_index
-from context_tui.lab.replay.backtest import PolicyBacktest, run_backtests
+from context_tui.lab.price.breaks import CacheBreak
+from context_tui.lab.replay.backtest import PolicyBacktest
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import (
     REPLAY_LIMITS_TEXT,
@@ -28,7 +23,7 @@ from context_tui.lab.replay.result import (
     ReplayTotals,
     format_policy_label,
 )
-from context_tui.lab.study import Study, StudySettings
+from context_tui.lab.study import Lab, Study, StudySettings
 from context_tui.policies.base import Params, Policy, list_nested_policies
 from context_tui.policies.parameter_space import build_params
 from context_tui.policies.registry import POLICIES
@@ -61,31 +56,6 @@ class LaneResult:
     baseline_tokens: int
     thresholds: tuple[int, ...]
     study: Study | None = None
-
-
-class RecordingIndex(NamedTuple):
-    """Data that prices and regrets share: recorded calls, later uses of content, and the agent's back-tests."""
-
-    calls: RecordedCalls
-    uses: UseIndex
-    backtests: list[PolicyBacktest]
-    cache_history: CacheHistory
-
-
-def build_recording_index(recording: Recording, checkpoint: Checkpoint = lambda: None) -> RecordingIndex:
-    """Build the index that prices and regrets for a recording need; *checkpoint* may raise to stop."""
-    session = recording.session
-    calls = reconstruct_recorded_calls(session)
-    uses, backtests = build_use_index(recording, checkpoint), run_backtests(recording, checkpoint)
-    return RecordingIndex(calls, uses, backtests, find_cache_breaks(session, recorded=calls))
-
-
-def add_study(result: LaneResult, index: RecordingIndex, settings: StudySettings) -> LaneResult:
-    """Return a copy of *result* with the price and the regret of the replay added as ``study``."""
-    replay = result.replay
-    priced = price_replay(replay, recorded=index.calls, shares_prefix=settings.shares_prefix, reuse=settings.reuse)
-    regret, bound = compute_regret(replay, index.uses), compute_regret_bound(replay, index.uses)
-    return replace(result, study=Study(replay, priced, regret, bound))
 
 
 def compute_thresholds(policy: Policy, params: Params, state: RuntimeState) -> tuple[int, ...]:
@@ -191,7 +161,7 @@ class Comparison:
     Attributes:
         lanes: the compared policies, at least one; ``selected_number`` is the index of the selected lane.
         recording: data that all replays share; None until prepared.
-        recording_index: data that prices and regrets share; None until computed.
+        lab: data that prices and regrets share; None until prepared.
         replay_lock: held while replaying, because replays of a recording add their summaries to the same facts.
     """
 
@@ -202,7 +172,7 @@ class Comparison:
         self.lanes, self.selected_number, self.call = [Lane(view)], 0, 0
         self.settings = StudySettings()
         self.recording: Recording | None = None
-        self.recording_index: RecordingIndex | None = None
+        self.lab: Lab | None = None
         self.replay_lock = Lock()
         self._context_events: dict[int, list[ContextEvent]] | None = None
         self._full_context: Context | None = None
@@ -217,7 +187,7 @@ class Comparison:
         self.selected_number = next(same_values, previous.selected_number)
         if previous.session is view.session:
             self.recording, self.replay_lock, self.call = previous.recording, previous.replay_lock, previous.call
-            self.recording_index = previous.recording_index
+            self.lab = previous.lab
         else:
             self.lanes = [Lane(replace(lane.view, session=view.session)) for lane in previous.lanes]
         self.selected_lane.view = view
@@ -246,15 +216,15 @@ class Comparison:
 
     @property
     def backtests(self) -> Sequence[PolicyBacktest]:
-        """Back-tests for the agent's own policies; empty until the recording index is computed."""
-        return self.recording_index.backtests if self.recording_index else ()
+        """Back-tests for the agent's own policies; empty until the lab is prepared."""
+        return self.lab.backtests if self.lab else ()
 
     @property
     def cache_breaks(self) -> dict[int, CacheBreak]:
-        """The cache breaks by call; empty until the recording index is computed."""
-        if self.recording is None or self.recording_index is None:
+        """The cache breaks by call; empty until the lab is prepared."""
+        if self.recording is None or self.lab is None:
             return {}
-        by_message = {each.message: each for each in self.recording_index.cache_history.breaks}
+        by_message = {each.message: each for each in self.lab.cache_history.breaks}
         calls = enumerate(self.recording.calls)
         return {number: by_message[call.message] for number, call in calls if call.message in by_message}
 
@@ -300,7 +270,7 @@ class Comparison:
         """Return the next task that adds a price and a regret, or None if none can be computed now."""
         for lane in (self.selected_lane, *self.lanes):
             result = lane.result
-            if self.recording_index is None or result is None or result.study is not None or self._is_outdated(lane):
+            if self.lab is None or result is None or result.study is not None or self._is_outdated(lane):
                 continue
             equal_results = (other.result for other in self.lanes if other.result_key == lane.result_key)
             priced_result = next((equal for equal in equal_results if equal is not None and equal.study), None)

@@ -24,8 +24,6 @@ from context_tui.tui.comparison import (
     Comparison,
     LaneResult,
     ReplayTask,
-    add_study,
-    build_recording_index,
     format_limits,
     run_replay,
 )
@@ -66,6 +64,10 @@ def finish(comparison: Comparison) -> list[str]:
         done.append(wanted.key.policy)
         comparison.update(wanted, computed(wanted, comparison.recording))
     return done
+
+
+def studied(result: LaneResult, lab: Lab, settings: StudySettings) -> LaneResult:
+    return replace(result, study=lab.study_replay(result.replay, settings))
 
 
 def compared(*policies: str, session: Session | None = None, **params: Any) -> Comparison:
@@ -269,12 +271,12 @@ def test_the_table_has_the_numbers_of_each_and_of_none() -> None:
 def test_prices_and_regrets_follow_the_replays() -> None:
     made = compared("defect-microcompact", "defect-microcompact", "defect-compact")
     assert made.recording is not None and made.choose_study_task() is None, "not before what they share is known"
-    made.recording_index = build_recording_index(made.recording)
+    lab = made.lab = Lab(made.session, made.recording)
     order = list[str]()
     while (wanted := made.choose_study_task()) is not None:
         assert wanted.result is not None
         order.append(wanted.key.policy)
-        assert made.update(wanted, add_study(wanted.result, made.recording_index, wanted.key.settings))
+        assert made.update(wanted, studied(wanted.result, lab, wanted.key.settings))
     assert order == ["defect-microcompact", "defect-compact"], "two with the same settings share one"
     assert made.selected_lane.result is not None and made.selected_lane.result.study is not None
     study, lab = made.selected_lane.result.study, Lab(made.session)
@@ -294,9 +296,9 @@ def test_prices_and_regrets_follow_the_replays() -> None:
     )
     made.set_param("defect-microcompact", "microcompact_ratio", 0.4)
     finish(made)
-    assert (
-        not made.update(late, add_study(late.result, made.recording_index, late.key.settings)) if late.result else False
-    ), "of an earlier replay"
+    assert not made.update(late, studied(late.result, lab, late.key.settings)) if late.result else False, (
+        "of an earlier replay"
+    )
 
 
 def test_a_regret_is_told_with_its_evidence() -> None:
@@ -315,10 +317,10 @@ def test_a_regret_is_told_with_its_evidence() -> None:
     ]
     made = compared(session=ct.from_messages(talk).with_window(10_000), keep_recent_turns=1)
     assert made.recording is not None
-    made.recording_index = build_recording_index(made.recording)
+    lab = made.lab = Lab(made.session, made.recording)
     wanted = made.choose_study_task()
     assert wanted is not None and wanted.result is not None
-    made.update(wanted, add_study(wanted.result, made.recording_index, wanted.key.settings))
+    made.update(wanted, studied(wanted.result, lab, wanted.key.settings))
     assert made.replay is not None
     told = [
         line

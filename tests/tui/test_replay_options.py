@@ -11,9 +11,9 @@ import pytest
 import context_tui as ct
 from context_tui.cli import main
 from context_tui.lab.replay.recording import Recording
-from context_tui.lab.study import StudySettings
+from context_tui.lab.study import Lab, StudySettings
 from context_tui.tui.command_line import format_replay_command
-from context_tui.tui.comparison import Comparison, add_study, build_recording_index
+from context_tui.tui.comparison import Comparison
 from context_tui.tui.replay import setting_controls
 from context_tui.tui.view import View
 from context_tui.tui.widgets.setting_rows import SettingRows
@@ -63,8 +63,8 @@ def test_the_same_numbers_as_by_the_copied_command(how: StudySettings, capsys: p
     made.settings = how
     finish(made)
     assert made.recording is not None and made.selected_lane.result is not None
-    study = add_study(made.selected_lane.result, build_recording_index(made.recording), how).study
-    assert study is not None and study.replay.firings
+    study = Lab(session, made.recording).study_replay(made.selected_lane.result.replay, how)
+    assert study.replay.firings
 
     line = shlex.split(format_replay_command([made.selected_lane.view], how))
     assert main([*line[1:], "--json"]) == 0

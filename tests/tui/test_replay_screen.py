@@ -58,7 +58,7 @@ async def known(pilot: Pilot[Any], *, worth: bool = False) -> ReplayScreen:
     comparison = screen.comparison
     await until(pilot, lambda: comparison.recording is not None and comparison.choose_replay_task() is None)
     if worth:
-        await until(pilot, lambda: comparison.recording_index is not None and comparison.choose_study_task() is None)
+        await until(pilot, lambda: comparison.lab is not None and comparison.choose_study_task() is None)
     await pilot.pause()
     return screen
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,10 +11,10 @@ from textual.pilot import Pilot
 
 import context_tui as ct
 from context_tui.lab.regret.index import TIERS
-from context_tui.lab.study import Study
+from context_tui.lab.study import Lab, Study
 from context_tui.session.session import Session
 from context_tui.tui.app import ContextTuiApp
-from context_tui.tui.comparison import Comparison, add_study, build_recording_index
+from context_tui.tui.comparison import Comparison
 from context_tui.tui.inspector.screen import InspectorScreen
 from context_tui.tui.options import InspectorOptions
 from context_tui.tui.reader.detail import Detail
@@ -66,10 +67,10 @@ def talk(filler: int = 0) -> Session:
 
 def study_of(made: Comparison) -> Study:
     assert made.recording is not None and made.selected_lane.result is not None
-    made.recording_index = build_recording_index(made.recording)
-    made.selected_lane.result = add_study(made.selected_lane.result, made.recording_index, made.settings)
-    assert made.selected_lane.result.study is not None
-    return made.selected_lane.result.study
+    made.lab = Lab(made.session, made.recording)
+    study = made.lab.study_replay(made.selected_lane.result.replay, made.settings)
+    made.selected_lane.result = replace(made.selected_lane.result, study=study)
+    return study
 
 
 @pytest.fixture(scope="module")

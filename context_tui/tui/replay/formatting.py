@@ -193,8 +193,8 @@ def format_nearest_firings(comparison: Comparison, width: int) -> list[list[Run]
 
 def format_event_lines(comparison: Comparison, width: int) -> Iterator[list[Run]]:
     """Yield a line for each recorded event at the call under the cursor, such as a compaction or a cache break."""
-    if (found := comparison.cache_breaks.get(comparison.call)) and comparison.recording_index:
-        unit = comparison.recording_index.cache_history.rate_table.unit
+    if (found := comparison.cache_breaks.get(comparison.call)) and comparison.lab:
+        unit = comparison.lab.cache_history.rate_table.unit
         text = shorten_at_word(f"cache: {format_break(found, unit)}", width - 2)
         yield [(f"{sawtooth.BREAK_SIGN} ", BOLD), (text, MUTED)]
         evidence = format_safe_line(f"{found.source}: {found.evidence}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from textual.widgets import Static
 
 from context_tui.errors import PlanError
 from context_tui.lab.replay.recording import Recording
+from context_tui.lab.study import Lab, StudySettings
 from context_tui.policies.parameter_space import get_value, list_parameters_in_context
 from context_tui.policies.registry import POLICIES
 from context_tui.text.numbers import format_percent
@@ -25,10 +27,7 @@ from context_tui.tui.comparison import (
     Comparison,
     InspectorCommand,
     LaneResult,
-    RecordingIndex,
     ReplayTask,
-    add_study,
-    build_recording_index,
     format_limits,
     run_replay,
 )
@@ -228,27 +227,28 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     def _start_next_study(self) -> None:
         comparison = self.comparison
-        recording, index = comparison.recording, comparison.recording_index
-        if index is None and recording is not None and recording.calls and not self._is_indexing:
+        recording, lab = comparison.recording, comparison.lab
+        if lab is None and recording is not None and recording.calls and not self._is_indexing:
             self._is_indexing = True
-            start_work(self, "index", "read the session", partial(self._index_recording, recording), self._show_index)
+            start_work(self, "index", "read the session", partial(self._prepare_lab, recording), self._show_lab)
         if self._running_task is None and comparison.choose_replay_task() is None:
             task = self._running_task = comparison.choose_study_task()
-            if task is not None and task.result is not None and index is not None:
-                study = partial(add_study, task.result, index, task.key.settings)
-
-                def work(_: ThreadJob) -> LaneResult:
-                    with comparison.replay_lock:
-                        return study()
-
+            if task is not None and task.result is not None and lab is not None:
+                work = partial(self._add_study, lab, task.result, task.key.settings)
                 start_work(self, "replay", "price the policy", work, partial(self._show_result, task))
 
-    def _index_recording(self, recording: Recording, job: ThreadJob) -> RecordingIndex:
-        _list_replayable_policies()  # so that they are loaded before one is added
-        return build_recording_index(recording, job.checkpoint)
+    def _add_study(self, lab: Lab, result: LaneResult, settings: StudySettings, _: ThreadJob) -> LaneResult:
+        with self.comparison.replay_lock:
+            return replace(result, study=lab.study_replay(result.replay, settings))
 
-    def _show_index(self, index: RecordingIndex) -> None:
-        self.comparison.recording_index = index
+    def _prepare_lab(self, recording: Recording, job: ThreadJob) -> Lab:
+        _list_replayable_policies()  # so that they are loaded before one is added
+        lab = Lab(self.comparison.session, recording, job.checkpoint)
+        _ = lab.uses, lab.backtests, lab.cache_history
+        return lab
+
+    def _show_lab(self, lab: Lab) -> None:
+        self.comparison.lab = lab
         self.query_one("#replay-header").refresh()
         self.draw_cursor()
         self._start_next_task()

@@ -253,7 +253,7 @@ class _KernelRun:
         self.cleared_turns, self.fired_at = (np.full(count, -1, np.int64) for _ in range(2))
         self.added_by_class = [np.zeros(count, np.int64) for _ in track.weights]  # tokens added to each call
         self.excess = track.recorded_sizes - track.call_windows
-        self.shrinks = np.diff(track.recorded_sizes, prepend=0) < 0
+        self.decreases = np.cumsum(np.diff(track.recorded_sizes, prepend=0) < 0)
 
     def run(self) -> RuleOutcomes:
         track = self.track
@@ -400,12 +400,12 @@ class _KernelRun:
         """Add the calls from *begin* up to *end*, at least one for each rule."""
         added_tokens = self.added_by_class[weight_class][chosen]
         self.added_tokens[chosen] += added_tokens * (end - begin)
-        sizes, start = self.track.recorded_sizes[: end.max()], begin.min()
-        if self.shrinks[start + 1 : len(sizes)].any():
-            bounds = np.column_stack((begin, end)).ravel() - start
-            maxima = np.maximum.reduceat(np.append(sizes[start:], 0), bounds)[::2]
-        else:  # contexts mostly grow, so that the last call is the largest
+        sizes, start, last = self.track.recorded_sizes, begin.min(), end.max() - 1
+        if self.decreases[start] == self.decreases[last]:  # contexts mostly grow: the last call is the largest
             maxima = sizes[end - 1]
+        else:
+            bounds = np.column_stack((begin, end)).ravel() - start
+            maxima = np.maximum.reduceat(np.append(sizes[start : last + 1], 0), bounds)[::2]
         self.peak[chosen] = np.maximum(self.peak[chosen], maxima + added_tokens)
         if self.excess.max() + added_tokens.max() <= 0:
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
@@ -234,7 +233,7 @@ def test_each_case_is_of_one_firing(tmp_path: Path) -> None:
     facts, made = lab.session.facts, study.replay
     gone = list(made.removed_by_policy.items())
     cases = [RegretCase("reference", facts.block_message[row], 0, row, at, at, 0, "x", "x", 1) for row, at in gone]
-    study = study._replace(regret=replace(study.regret, cases=tuple(cases)))
+    study = study._replace(regret=study.regret._replace(cases=tuple(cases)))
     first, second = (firing for firing in made.firings if firing.message == made.firings[-1].message)
     assert set(first.plan.changes) <= {row for row, at in gone if at == first.message}
     assert sorted(number for cases in study.group_cases_by_firing() for number in cases) == list(range(len(cases)))

@@ -151,7 +151,7 @@ def predict_errors(session: Session, table: TokenTable, step: int) -> list[int]:
 
 
 def without_outputs(table: TokenTable) -> TokenTable:
-    calibrations = (replace(each, output_overheads=(None, None)) for each in table.calibrations)
+    calibrations = (each._replace(output_overheads=(None, None)) for each in table.calibrations)
     return replace(table, calibrations=tuple(calibrations))
 
 

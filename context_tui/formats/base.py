@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -23,8 +22,7 @@ LONG_HEAD_BYTES = 4 << 20
 """Bytes of a JSON file that are read if no format claims it by its first ``HEAD_BYTES``."""
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(NamedTuple):
     """A format's claim to a file: its ``strength`` from 1 (possible) to 100 (certain), and the evidence in words."""
 
     strength: int
@@ -45,8 +43,7 @@ class Advance(NamedTuple):
     end: bool
 
 
-@dataclass(frozen=True)
-class SessionFile:
+class SessionFile(NamedTuple):
     """A session file in the folder where its program keeps sessions, and the name of its project ("" if unknown)."""
 
     path: Path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -56,7 +55,7 @@ def _resolve_in_context(
 ) -> Parameter:
     if parameter.kind == "list":
         list_entries = _ENTRY_LISTERS.get(parameter.refers_to)
-        return replace(parameter, entries=list_entries(context) if list_entries else ())
+        return parameter._replace(entries=list_entries(context) if list_entries else ())
     if parameter.kind != "number":
         return parameter
     low = parameter.low if parameter.low is not None else 0
@@ -70,7 +69,7 @@ def _resolve_in_context(
     slider_max = max(slider_max, implied_value or 0, getattr(params, parameter.label) or 0)
     default = parameter.default if parameter.default is not None else implied_value
     scale = build_scale(low, high, default, slider_max, parameter.unit)
-    return replace(parameter, scale=scale, implied_value=implied_value)
+    return parameter._replace(scale=scale, implied_value=implied_value)
 
 
 def compute_slider_max(parameter: Parameter, context: Context, state: RuntimeState) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, NamedTuple, get_args, get_origin
 
@@ -30,8 +29,7 @@ class ListEntry(NamedTuple):
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(NamedTuple):
     """A parameter of a policy as the command line, the settings panel and sweeps present it.
 
     Attributes:

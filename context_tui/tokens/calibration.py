@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
 
@@ -33,8 +32,7 @@ class ErrorStats(NamedTuple):
     p95: float
 
 
-@dataclass(frozen=True)
-class Calibration:
+class Calibration(NamedTuple):
     """Factors from estimated tokens (``bytes/4``) to those that one model counts, with their error.
 
     Attributes:

@@ -42,8 +42,7 @@ class RegretCase(NamedTuple):
     tokens: int
 
 
-@dataclass(frozen=True)
-class Regret:
+class Regret(NamedTuple):
     """The blocks that a policy removed from the context, with a case for each that the recorded run needed later.
 
     A removed block was needed later if the recorded run used its content and the policy's context held it nowhere else.

@@ -35,8 +35,7 @@ class UnreadSession(NamedTuple):
     why: str
 
 
-@dataclass(frozen=True)
-class Totals:
+class Totals(NamedTuple):
     """A setting's totals over several sessions, in tokens; ``peak`` is the maximum, everything else a sum.
 
     ``cost`` is the sum over the ``priced_sessions``, those priced in the unit of the sweep, or None if there are none.

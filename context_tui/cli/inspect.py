@@ -202,7 +202,8 @@ def build_report(
         "ruler": {"kind": measure, "name": name, "note": (sizes and sizes.note) or None},
         "by_category": parts.by_category,
         "by_tool": [asdict(share) for share in parts.by_tool],
-        **_build_prompt_report(session, context, sizes),
+        "exact_requests": facts.holds_requests,
+        **asdict(measure_prompt(session, context, sizes)),
         "duplicate_reads": [asdict(read) for read in parts.duplicate_reads],
         "diagnosis": parts.diagnosis,
         "fit": fit
@@ -451,11 +452,6 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
         timeline_heads = ("message", "turn", "role", f"{unit} tokens", "recorded")
         believed_heads = (f"as {name} counts" for name in runtimes)
         print_table("timeline", (*timeline_heads, *believed_heads, "in context", "blocks"), rows)
-
-
-def _build_prompt_report(session: Session, context: Context, table: TokenTable | None) -> dict[str, Any]:
-    """Build the JSON report on the system prompt, tools and, if the file holds whole requests, injected texts."""
-    return {"exact_requests": session.facts.holds_requests, **asdict(measure_prompt(session, context, table))}
 
 
 def _format_name(name: str, part: dict[str, Any]) -> str:

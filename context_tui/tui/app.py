@@ -93,7 +93,7 @@ class ContextTuiApp(App[None]):
         self._has_few_colours = themes.has_few_colours(os.environ)  # before Textual asks for the first theme
         self._has_begun = self._has_imported_inspector = False
         super().__init__()
-        self.no_color = themes.has_no_colours(os.environ)
+        self.no_color = bool(os.environ.get("NO_COLOR"))
         self.target, self.options, self.sweep = target, options, sweep
         self._follows_newest, self._followed_keys = follow_newest, set[tuple[str, str]]()
         self.last_state = EMPTY_STATE

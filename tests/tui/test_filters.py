@@ -408,7 +408,7 @@ async def test_a_part_of_the_breakdown_is_shown_where_it_can_be_seen(size: tuple
             assert "esc" not in drawn(running), "which would close the breakdown first"
             await pilot.press("tab", "shift+tab", "enter")
         else:
-            assert "esc: all" in drawn(running)
+            assert "esc shows all" in drawn(running)
             await pilot.press("escape")
         await settled(pilot)
         assert not screen.view.filter

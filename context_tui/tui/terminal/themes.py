@@ -34,15 +34,10 @@ DARK, LIGHT, ANSI_DARK, ANSI_LIGHT = _read_themes()
 
 def has_few_colours(environment: Mapping[str, str]) -> bool:
     """Return whether the terminal has sixteen colours or fewer, or should show none because of ``NO_COLOR``."""
-    if has_no_colours(environment):
+    if environment.get("NO_COLOR"):
         return True
     system: Any = constants.COLOR_SYSTEM  # as Textual does for its console
     return Console(color_system=system, force_terminal=True).color_system == "standard"
-
-
-def has_no_colours(environment: Mapping[str, str]) -> bool:
-    """Return whether the environment asks for no colours with a ``NO_COLOR`` that is not empty."""
-    return bool(environment.get("NO_COLOR"))
 
 
 def choose_theme(

@@ -38,7 +38,8 @@ def format_next_step(view: View, first_firing: int | None, parameters: Iterable[
             return ""
         if first_firing >= 0:
             point = f"Next: }} goes to #{first_firing:,}"
-            return choose_form((f"{point}, where it would first have fired", point), width // 2)
+            forms = f"{point}, where it would first have fired", f"{point}, where it fires", point
+            return choose_form(forms, width // 2)
         for parameter in parameters if plan.has_changes else ():
             if step := _find_step_to_firing(view, parameter):
                 arrow, value = step

@@ -20,7 +20,6 @@ from context_tui.tui.terminal.themes import BOLD, MUTED
 from context_tui.tui.timeline.marks import VERDICT_GLYPHS, VERDICT_LABELS
 
 DEFAULT_UNIT = format_token_column(None)
-MAP_NAMES = ("map: all rows, a bar for their tokens, shaded where you are", "map: all rows", "map")
 SIGN_LABELS = {
     "map": (
         HORIZONTAL_BLOCKS[4],

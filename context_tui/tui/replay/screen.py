@@ -243,7 +243,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     def _prepare_lab(self, recording: Recording, job: ThreadJob) -> Lab:
         _list_replayable_policies()  # so that they are loaded before one is added
-        lab = Lab(self.comparison.session, recording, job.checkpoint)
+        lab = Lab(recording.session, recording, job.checkpoint)
         _ = lab.uses, lab.backtests, lab.cache_history
         return lab
 

@@ -1,4 +1,4 @@
-"""Screens whose keys are refused with a reason at the moment, or wait for a result that is being computed."""
+"""Screens that refuse some keys with a reason, or wait for a result that is being computed."""
 
 from __future__ import annotations
 

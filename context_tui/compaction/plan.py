@@ -367,10 +367,12 @@ class Plan:
             unchanged_tokens = index.tokens[position]
             for ordinal, block in enumerate(facts.blocks_of(message)) if self.changes else ():
                 if change := self.changes.get(block):
-                    tokens = count_block_tokens(self.context, block), change.body.tokens
-                    unchanged_tokens -= tokens[0] - tokens[1]
-                    call = facts.tool_name(block), facts.call_id(block)
-                    yield Edit(change.action, message, ordinal, *call, *tokens, change.policy)
+                    tokens_before, tokens_after = count_block_tokens(self.context, block), change.body.tokens
+                    unchanged_tokens -= tokens_before - tokens_after
+                    tool, call_id = facts.tool_name(block), facts.call_id(block)
+                    yield Edit(
+                        change.action, message, ordinal, tool, call_id, tokens_before, tokens_after, change.policy
+                    )
             if action := self.find_action(position):
                 yield Edit(action, message, None, "", "", unchanged_tokens, 0, policy)
 

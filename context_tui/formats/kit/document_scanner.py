@@ -145,9 +145,10 @@ class DocumentScanner:
     def _scan_element(self, place: int) -> None:
         element, location = self.elements[place], f"element {place}"
         size = count_element_bytes(element)
+        if reason := files.format_too_large(size):
+            self._builder.add_problem(place, size, location, reason)
+            return
         try:
-            if reason := files.format_too_large(size):
-                raise ValueError(reason)
             value = decode_element(element)
         except ValueError as error:
             self._builder.add_problem(place, size, location, str(error))

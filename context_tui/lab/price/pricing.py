@@ -355,10 +355,10 @@ class _ReplayPricing:
 
     def _compute_summarizer_cost(self, group: _FiringGroup, is_cold: bool) -> float:
         total = 0.0
-        for _, tokens, output in (firing.cache_cut for firing in group.firings):
-            rates = self._get_rates(group.call, tokens)
-            total += (rates.read if self.shares_prefix and not is_cold else rates.input) * tokens
-            total += rates.output * output
+        for cut in (firing.cache_cut for firing in group.firings):
+            rates = self._get_rates(group.call, cut.summarizer_input)
+            total += (rates.read if self.shares_prefix and not is_cold else rates.input) * cut.summarizer_input
+            total += rates.output * cut.summarizer_output
         return total
 
     def _get_write_read_rates(self, group: _FiringGroup) -> tuple[float, float]:

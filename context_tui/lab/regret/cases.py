@@ -156,9 +156,13 @@ def compute_regret(replay: Replay, uses: UseIndex) -> Regret:
         tokens_dropped += tokens
         use = remaining.find_unsatisfied_use(row)
         if use is not None:
-            place = facts.block_message[row], facts.ordinal(row), row, replay.removed_by_policy[row]
-            later = use.message, facts.ordinal(use.block), use.needle, use.evidence
-            cases.append(RegretCase(use.tier, *place, *later, tokens))
+            message, block, later_block = facts.block_message[row], facts.ordinal(row), facts.ordinal(use.block)
+            removed_at, later = replay.removed_by_policy[row], use.message
+            cases.append(
+                RegretCase(
+                    use.tier, message, block, row, removed_at, later, later_block, use.needle, use.evidence, tokens
+                )
+            )
         elif any(message >= replay.removed_by_policy[row] for message in uses.stale_refetches.get(row, ())):
             refetched_after_edit += 1
     tokens_by_tier = {tier: sum(case.tokens for case in cases if case.tier == tier) for tier in TIERS}

@@ -324,16 +324,20 @@ class BreakdownView(ScrollView, can_focus=True):
         self._reader: MessageReader | None = None
 
     def show(
-        self, context: Context, sizes: ContextSizes, listed: RowFilter = NO_FILTER, reader: MessageReader | None = None
+        self,
+        context: Context,
+        sizes: ContextSizes,
+        row_filter: RowFilter = NO_FILTER,
+        reader: MessageReader | None = None,
     ) -> None:
-        """Show the parts of a context; *listed* filters the timeline, and *reader* reads the calls of results."""
+        """Show the parts of a context; *row_filter* filters the timeline, and *reader* reads the calls of results."""
         self._reader = reader
         shown_context, shown_sizes = self._context_and_sizes or (None, None)
         if context is not shown_context or sizes is not shown_sizes:
             self._context_and_sizes = context, sizes
             self._update_rows()
-        if listed != self.listed:
-            self.listed = listed
+        if row_filter != self.listed:
+            self.listed = row_filter
             self.refresh()
 
     def _update_rows(self) -> None:

@@ -53,9 +53,9 @@ def format_mark_totals(rows: TimelineRows, marker: RowMarker) -> dict[str, tuple
         marks = Counter(marker.find_mark(*place).verdict for place in places if place[1] >= WHOLE_MESSAGE)
         for verdict in ("protected", "gone"):
             if count := marks[verdict]:
-                short = f"{VERDICT_LABELS[verdict]} {count:,}"
-                full = f"{VERDICT_LABELS[verdict]}: {format_count(count, 'row')}"
-                totals[verdict] = full, short, short.replace("protected", "kept")
+                label = VERDICT_LABELS[verdict]
+                shortest = f"kept {count:,}" if verdict == "protected" else f"{label} {count:,}"
+                totals[verdict] = f"{label}: {format_count(count, 'row')}", f"{label} {count:,}", shortest
     outside = {"before": context.at - len(context), "after": len(rows.first) - context.at}
     for verdict, count in outside.items():
         if count > 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
+from context_tui.policies.parameter_space import get_value
 from context_tui.policies.parameters import Parameter
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.scales import Number, format_number
@@ -33,7 +34,8 @@ def format_next_step(view: View, first_firing: int | None, parameters: Iterable[
     plan = view.plan
     if plan is None or view.applied or not len(view.context):
         return ""
-    if not (plan.trigger.fires or plan.trigger.by_hand):
+    would_act = plan.trigger.fires or plan.trigger.by_hand
+    if not would_act:
         if first_firing is None:
             return ""
         if first_firing >= 0:
@@ -44,23 +46,31 @@ def format_next_step(view: View, first_firing: int | None, parameters: Iterable[
             if step := _find_step_to_firing(view, parameter):
                 arrow, value = step
                 return f"Next: {arrow} {parameter.name} to {format_number(value)}, where it fires"
-    if not plan.has_changes or not (plan.trigger.fires or plan.trigger.by_hand):
+    if not plan.has_changes or not would_act:
         return "Next: P chooses another policy"
     effect = "drops messages" if plan.messages_dropped else "clears what is old"
     return f"Next: a {'summarises' if plan.needs_summary else effect} in a copy"
 
 
 def _find_step_to_firing(view: View, parameter: Parameter) -> tuple[str, Number] | None:
-    """Return the arrow key that moves a setting to the nearest value at which the policy fires, and that value."""
+    """Return the arrow key that moves a setting to the nearest value at which the policy fires, and that value.
+
+    Settings of a policy in a chain have none.
+    """
     policy, params, scale = POLICIES[view.policy], view.policy_params, parameter.scale
-    value = parameter.get_effective_value(getattr(params, parameter.name, None))
+    value = None if parameter.owner else parameter.get_effective_value(get_value(policy, params, parameter.name))
     if scale is None or value is None:
         return None
+    tried = {value}
     for steps in range(1, MAX_STEPS):
-        for arrow, moved in ("←", scale.step_value(value, -steps)), ("→", scale.step_value(value, steps)):
-            changed = params.model_copy(update={parameter.name: moved})
-            if policy.trigger(view.runtime_state, changed).fires:
+        moves = ("←", scale.step_value(value, -steps)), ("→", scale.step_value(value, steps))
+        new_moves = [move for move in moves if move[1] not in tried]
+        if not new_moves:  # both ends of the slider are reached
+            return None
+        for arrow, moved in new_moves:
+            if policy.trigger(view.runtime_state, params.model_copy(update={parameter.name: moved})).fires:
                 return arrow, moved
+            tried.add(moved)
     return None
 
 

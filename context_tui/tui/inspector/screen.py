@@ -45,6 +45,16 @@ from context_tui.tui.widgets.text_screen import HELP_NOTES
 
 Result = TypeVar("Result")
 
+FULL_SCREENS = {
+    "replay": ("replay.screen", "build_screen"),
+    "sweep": ("sweep.screen", "build_screen"),
+    "compactions": ("compactions.screen", "build_screen"),
+    "calibration": ("inspector.calibration", "build_screen"),
+    "problems": ("inspector.records", "build_problems_screen"),
+    "request": ("inspector.records", "build_request_screen"),
+}
+"""Module and builder of each view of the session that has a screen of its own, by the name in ``keys.toml``."""
+
 
 class InspectorScreen(WorkErrorHandler, Screen[None]):
     """The main screen for one session: keys replace the controller's view, and the panes draw that view."""
@@ -437,9 +447,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
 def build_full_screen(name: str, controller: Controller) -> Screen[Any]:
     """Build the named view of the session, importing it on first use; CommandRefused if it has nothing to show."""
-    is_text = name in ("problems", "request")
-    module = "inspector.records" if is_text else "inspector.calibration" if name == "calibration" else f"{name}.screen"
-    builder = f"build_{name}_screen" if is_text else "build_screen"
+    module, builder = FULL_SCREENS[name]
     screen: Screen[Any] = getattr(import_module(f"context_tui.tui.{module}"), builder)(controller)
     return screen
 

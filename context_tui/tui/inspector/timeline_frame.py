@@ -164,18 +164,17 @@ class StatusLine(Static):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, markup=False)
-        self._lines = ("", "")
+        self._texts = ("", "", "")
 
     def show(self, text: str, step: str = "", keys: str = "") -> None:
         """Show *text*, never parsed as markup, below a line with *step* and, muted, *keys*."""
-        hint = "   ".join(filter(None, (step, keys)))
-        old_hint, old_text = self._lines
-        if (hint, text) != self._lines:  # a line that comes or goes moves everything below it
-            is_resized = bool(old_hint) != bool(hint) or not (old_text and text)
+        old_text, old_step, old_keys = self._texts
+        if (text, step, keys) != self._texts:  # a line that comes or goes moves everything below it
+            is_resized = bool(old_step or old_keys) != bool(step or keys) or not (old_text and text)
             one_line = not is_resized and max(len(old_text), len(text)) < self.size.width
-            styled_hint = Content.styled(hint[: len(step)], BOLD) + Content.styled(hint[len(step) :], MUTED)
-            self.update(
-                Content("\n").join(filter(None, (styled_hint, Content(sanitize_line(text))))), layout=not one_line
-            )
-            self._lines = hint, text
-            self.set_class(bool(text or hint), "-said")
+            gap = "   " if step and keys else ""
+            hint = Content.styled(step, BOLD) + Content.styled(gap + keys, MUTED)
+            lines = filter(None, (hint, Content(sanitize_line(text))))
+            self.update(Content("\n").join(lines), layout=not one_line)
+            self._texts = text, step, keys
+            self.set_class(bool(text or step or keys), "-said")

@@ -122,13 +122,13 @@ def find_tool_number(facts: Facts, tool: str) -> int:
     return facts.tools.index(tool) if tool in facts.tools else -2
 
 
-def find_row_traits(rows: TimelineRows, marker: RowMarker, row: int, tested: RowFilter) -> RowTraits:
-    """Return the traits of a row that *tested* tests, except its place in the context; others are empty."""
+def find_row_traits(rows: TimelineRows, marker: RowMarker, row: int, row_filter: RowFilter) -> RowTraits:
+    """Return the traits of a row that *row_filter* looks at, except its place in the context; others are empty."""
     message, block = rows.message[row], rows.block[row]
-    tests_blocks = tested.category or tested.tool or tested.path
-    traits = find_block_traits(marker.context.facts, message, block, tested.path) if tests_blocks else (0, ())
-    verdict = marker.find_mark(message, block).verdict if tested.verdict else ""
-    return RowTraits(*traits, verdict, count_shown_tokens(rows, marker, row) if tested.min_tokens else 0)
+    tests_blocks = row_filter.category or row_filter.tool or row_filter.path
+    traits = find_block_traits(marker.context.facts, message, block, row_filter.path) if tests_blocks else (0, ())
+    verdict = marker.find_mark(message, block).verdict if row_filter.verdict else ""
+    return RowTraits(*traits, verdict, count_shown_tokens(rows, marker, row) if row_filter.min_tokens else 0)
 
 
 def find_block_traits(facts: Facts, message: int, block: int, path: str = "") -> tuple[int, tuple[int, ...]]:

@@ -42,6 +42,7 @@ from context_tui.policies.registry import LISTED_POLICIES, find_policy
 from context_tui.policies.trigger_points import find_firing_runs
 from context_tui.session.markers import KODA_SUMMARY
 from context_tui.session.session import Session
+from context_tui.summarizer.secrets import find_secrets
 from context_tui.tokens.breakdown import FileRead, count_wasted
 
 FACTOR, BUDGET = 10, 13
@@ -228,6 +229,52 @@ def exported(path: Path, format_name: str, policy: str = "") -> Fresh:
 
 
 # -- shapes
+
+
+ALMOST_SECRETS = (
+    "eyJ-",
+    "eyJ",
+    "sk-",
+    "sk-ant-",
+    "A",
+    "password",
+    "password=",
+    "-----BEGIN PRIVATE KEY-----",
+    "-----BEGIN ",
+    "://",
+    "a://b:",
+    "a+",
+    "Bearer ",
+    "token : ",
+    "key_",
+    '\\"',
+    "gh",
+    "xoxb-",
+    " ",
+    "-",
+    ".",
+    "\\",
+    "\x1b[1;1",
+    "\x1b[0mword ",
+    "password ",
+    "password is ",
+    "ENV PASSWORD ",
+    "api key ",
+    'define("PASSWORD", ',
+    "name: PASSWORD\n  value: ",
+    "kind: Secret\n",
+    "kind: Secret data:\n  a: b3Blb\n",
+    "openssl a ",
+    "zip -r a ",
+    "7z a ",
+    "machine a.b login ",
+)
+"""Texts that begin a secret and never end it: a search that starts anew at each of them takes quadratic time."""
+
+
+def almost_secret(piece: str) -> Callable[[int, Path], Fresh]:
+    """A text of n characters that repeats a beginning of a secret, searched for secrets."""
+    return lambda n, at: same(find_secrets, piece * (n // len(piece)))
 
 
 def folder(n: int, at: Path) -> Fresh:
@@ -781,6 +828,8 @@ def shapes() -> Iterator[Shape]:
     for name, pairs in PAIRS.items():
         for function in (assign_unique_ids, find_unpaired, repair, repair_minimally, only_orphans):
             yield Shape(f"pairs: {function.__name__}, {name}", 800, paired(function, pairs))
+    for piece in ALMOST_SECRETS:
+        yield Shape(f"find secrets in {piece!r} …", 20_000, almost_secret(piece))
     for policy in (*LISTED_POLICIES, *OF_PARTS):
         if policy != "manual":
             yield Shape(f"plan and apply: {policy}", 200, on(steps, plain, trying(policy)))

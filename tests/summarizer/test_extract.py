@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -171,14 +170,6 @@ def test_it_is_bounded() -> None:
 def test_a_small_history_gets_the_label_alone() -> None:
     assert build_extract([]) == EXTRACT_LABEL
     assert build_extract([{"role": "user", "content": "hi"}]) == EXTRACT_LABEL
-
-
-def test_it_is_fast() -> None:
-    session = [*SESSION * 1000]
-    started = time.process_time()
-    build_extract(session)
-    assert len(session) > 10_000
-    assert time.process_time() - started < 1.0
 
 
 words = st.text(st.sampled_from("abc /.\n\t'\"é終[]#->…(") | st.characters(exclude_categories=["Cs"]), max_size=80)

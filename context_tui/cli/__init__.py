@@ -15,23 +15,11 @@ from context_tui.app.signals import Terminated, find_termination, handle_termina
 from context_tui.errors import Error, ExitCode, SeveralSessions, UsageError
 from context_tui.text.numbers import replace_unencodable
 
-COMMANDS = {
-    "inspect": "report where a session's context went, as text or JSON",
-    "plan": "show what a policy would do to a session",
-    "apply": "apply a policy and write the result to a new file",
-    "replay": "replay a session under one or more policies",
-    "sweep": "replay many settings over many sessions and find the Pareto front",
-    "cache": "find why tokens in the prompt cache were paid again, and what it cost",
-    "aftermath": "measure what agents did after recorded compactions",
-    "tune": "recommend settings for the policy of the agent that recorded the sessions",
-    "report": "write a page about sessions for other people, as HTML or Markdown",
-    "compare": "compare which facts survive in the summaries of several summarizers",
-    "policies": "list the policies and their parameters",
-    "formats": "list the session formats that can be read and written",
-    "sessions": "list the sessions of every agent on this machine",
-    "demo": "open the inspector on a sample session",
-    "completion": "print the completion script of a shell: bash, zsh or fish",
-}
+COMMANDS = (
+    *("inspect", "plan", "apply", "replay", "sweep", "cache", "aftermath", "tune", "report", "compare", "policies"),
+    *("formats", "sessions", "demo", "completion"),
+)
+"""Commands, each in a module of its name; ``options.toml`` describes them."""
 
 MAX_LISTED_SESSIONS = 20
 """Maximum number of sessions that an error lists."""
@@ -98,8 +86,7 @@ def _dispatch(arguments: list[str]) -> int:
             return _run_command(arguments[1], ["--help"])
         from context_tui.text.files import read_toml
 
-        commands = "\n".join(f"  {name:<12}{about}" for name, about in COMMANDS.items())
-        print(read_toml("context_tui.cli", "options.toml")["usage"].format(commands=commands), end="")
+        print(read_toml("context_tui.cli", "options.toml")["usage"], end="")
         return ExitCode.DONE
     if "_ARGCOMPLETE" in os.environ:
         first = _choose_completed_command(os.environ.get("COMP_LINE", "").split())

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from context_tui.batch.workers import analyze_sessions
 from context_tui.cli.options import CommandParser
-from context_tui.cli.output import pick_fields, print_line, print_notice, print_table, shorten_names, write_json
+from context_tui.cli.output import pick_fields, print_lines, print_notice, print_table, shorten_names, write_json
 from context_tui.cli.sweep import report_unread
 from context_tui.errors import ExitCode
 from context_tui.lab.aftermath.measure import NEAR_CALLS, WINDOW_CALLS, Aftermath, Course, measure_aftermaths
@@ -54,9 +54,8 @@ def run(arguments: Sequence[str]) -> int:
         _print_report(rows, len(analyses))
         _print_instructions(instructions)
         if rows or instructions:
-            print_line()
-            print_line("A recording shows what followed, not what would have followed without the compaction;")
-            print_line("docs/aftermath.md defines each column.")
+            remark = "A recording shows what followed, not what would have followed without the compaction;"
+            print_lines("", remark, "docs/aftermath.md defines each column.")
     return ExitCode.DONE if options.max_absent is None else _check_limit(instructions, options.max_absent)
 
 
@@ -113,11 +112,13 @@ def _estimate_group(
 
 def _print_report(rows: Sequence[SessionAftermath], count: int) -> None:
     compactions = format_count(len(rows), "recorded compaction")
-    print_line(f"{compactions} with a call after it in {format_count(count, 'session')}")
+    print_lines(f"{compactions} with a call after it in {format_count(count, 'session')}")
     if not rows:
         return
     overall = estimate_extra_calls(rows)
-    print_line(f"extra calls up to the first edit or the end of the turn: {overall.sentence if overall else 'unknown'}")
+    print_lines(
+        f"extra calls up to the first edit or the end of the turn: {overall.sentence if overall else 'unknown'}"
+    )
     heads = ("", "compactions", "calls to edit", "tokens", "read again", "run again", "failed again", "corrections")
     for name, get_name in GROUPINGS.items():
         lines = []
@@ -132,7 +133,7 @@ def _print_report(rows: Sequence[SessionAftermath], count: int) -> None:
             print_table(title, heads, lines)
             for group in groups:
                 if (estimate := _estimate_group(rows, get_name, group.name)) is not None:
-                    print_line(f"  {group.name}: {estimate.sentence}")
+                    print_lines(f"  {group.name}: {estimate.sentence}")
     names = shorten_names({row.session: None for row in rows})
     cells = [
         (

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from context_tui.cli.options import CommandParser, build_choice_type, open_named_session
-from context_tui.cli.output import offer_leftover_removal, pick_fields, print_line, print_notice, write_json
+from context_tui.cli.output import offer_leftover_removal, pick_fields, print_lines, print_notice, write_json
 from context_tui.cli.plan import build_request_report, format_request, plan_from_options
 from context_tui.compaction.apply import apply
 from context_tui.compaction.next_request import NextRequest, compute_next_request
@@ -170,22 +170,21 @@ _ORPHAN_FIELDS = ("kind", "message", "block", "call_id")
 def print_report(report: dict[str, Any], result: ExportResult, request: NextRequest) -> None:
     """Print the result as text or, with ``--dry-run``, the result that is expected."""
     tokens, check, summary = report["tokens"], report["check"], report["summary"]
-    print_line(f"{report['policy']}: estimated tokens {tokens['before']:,} -> {tokens['after']:,}")
-    print_line(f"next request: {format_request(request)}")
+    print_lines(f"{report['policy']}: estimated tokens {tokens['before']:,} -> {tokens['after']:,}")
+    print_lines(f"next request: {format_request(request)}")
     if summary:
         author = f"written by {summary['model']}" if summary["model"] else "an extract; no model was called"
-        print_line(f"summary: estimated tokens {tokens['summary']:,}, {author}")
+        print_lines(f"summary: estimated tokens {tokens['summary']:,}, {author}")
     inherited, introduced = len(check["inherited"]), len(check["introduced"])
-    print_line(f"unpaired calls and results: {inherited:,} already in the recording, {introduced:,} introduced")
-    for loss in report["losses"]:
-        print_line(f"note: {loss}")
+    print_lines(f"unpaired calls and results: {inherited:,} already in the recording, {introduced:,} introduced")
+    print_lines(*(f"note: {loss}" for loss in report["losses"]))
     if report["out"] is None:
         rest = "everything else" if result.losses else "everything"
-        print_line(f"nothing was written; {result.format} can represent {rest}")
+        print_lines(f"nothing was written; {result.format} can represent {rest}")
         return
     if result.backup:
-        print_line(f"backup of the original database: {make_visible(result.backup)}")
-    print_line(f"{'changed in place' if result.backup else 'written'}: {make_visible(result.path)} ({result.format})")
+        print_lines(f"backup of the original database: {make_visible(result.backup)}")
+    print_lines(f"{'changed in place' if result.backup else 'written'}: {make_visible(result.path)} ({result.format})")
     if result.resume_command:
-        print_line(f"resume: {make_visible(result.resume_command)}")
+        print_lines(f"resume: {make_visible(result.resume_command)}")
     sys.stdout.flush()

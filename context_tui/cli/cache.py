@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from context_tui.batch.workers import analyze_sessions
 from context_tui.cli.options import CommandParser
-from context_tui.cli.output import print_line, print_notice, print_table, shorten_names, write_json
+from context_tui.cli.output import print_lines, print_notice, print_table, shorten_names, write_json
 from context_tui.cli.sweep import report_unread
 from context_tui.errors import ExitCode
 from context_tui.lab.price import break_report
@@ -94,15 +94,15 @@ def _print_report(sessions: Sequence[break_report.SessionBreaks], case_count: in
     read, new, again = (sum(getattr(each.history, name) for each in recorded) for name in ("read", "new", "again"))
     total = max(read + new + again, 1)
     requests = format_count(sum(each.history.requests for each in recorded), "request")
-    print_line(f"{format_count(len(recorded), 'session')}, {requests}, {total:,} tokens of prompts:")
-    print_line(f"  {read / total:.1%} read from the cache, {new / total:.1%} new, {again / total:.1%} paid again")
+    print_lines(f"{format_count(len(recorded), 'session')}, {requests}, {total:,} tokens of prompts:")
+    print_lines(f"  {read / total:.1%} read from the cache, {new / total:.1%} new, {again / total:.1%} paid again")
     cases = break_report.list_cases(sessions)
     if not cases:
-        print_line("  nothing that was in the cache was paid again")
+        print_lines("  nothing that was in the cache was paid again")
         return
     costs = break_report.group_cases(cases, lambda case: "")[0].costs
     extra = break_report.format_costs(costs)
-    print_line(f"  paid again: {again:,} tokens, {extra} more than reading them from the cache")
+    print_lines(f"  paid again: {again:,} tokens, {extra} more than reading them from the cache")
     _print_groups("causes", "cause", break_report.group_cases(cases, break_report.get_cause), again)
     for title, column, get_name in (("by agent", "agent", _get_agent), ("by project", "project", _get_project)):
         groups = break_report.group_cases(cases, get_name)
@@ -123,12 +123,9 @@ def _print_report(sessions: Sequence[break_report.SessionBreaks], case_count: in
     heads = ("cost", "tokens", "cause", "source", "session:message", "evidence")
     print_table("costliest breaks", heads, rows)
     if len(cases) > case_count:
-        print_line(f"  {len(cases) - case_count:,} more; --cases N shows more, --json lists all")
+        print_lines(f"  {len(cases) - case_count:,} more; --cases N shows more, --json lists all")
     if advice := break_report.build_advice(sessions):
-        print_line()
-        print_line("avoidable")
-        for text in advice[:MAX_ADVICE_SHOWN]:
-            print_line(f"  {text}")
+        print_lines("", "avoidable", *(f"  {text}" for text in advice[:MAX_ADVICE_SHOWN]))
 
 
 def _describe(sessions: Sequence[break_report.SessionBreaks]) -> str:
@@ -154,8 +151,7 @@ def _print_groups(title: str, column: str, groups: Sequence[break_report.BreakGr
 def _print_comparison(pairs: Sequence[tuple[CacheHistory, CacheHistory]]) -> None:
     comparisons = break_report.compare_causes(pairs)
     if not comparisons:
-        print_line()
-        print_line("check: the provider recorded no cause that says what changed in the prompt")
+        print_lines("", "check: the provider recorded no cause that says what changed in the prompt")
         return
     rows = [(each.recorded, each.inferred or "no break", each.breaks) for each in comparisons]
     print_table("check: recorded causes, and those inferred without them", ("recorded", "inferred", "breaks"), rows)
@@ -166,4 +162,4 @@ def _print_comparison(pairs: Sequence[tuple[CacheHistory, CacheHistory]]) -> Non
         by_cause[each.recorded] += each.breaks
     most = max(by_cause, key=lambda cause: by_cause[cause])
     share = by_cause[most] / total
-    print_line(f"  {right} of {total} agree ({right / total:.0%}); always '{most}' would be {share:.0%}")
+    print_lines(f"  {right} of {total} agree ({right / total:.0%}); always '{most}' would be {share:.0%}")

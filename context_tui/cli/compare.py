@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.cli.options import CommandParser, open_named_session, resolve_policy
-from context_tui.cli.output import build_session_name, pick_fields, print_line, print_notice, print_table, write_json
+from context_tui.cli.output import build_session_name, pick_fields, print_lines, print_notice, print_table, write_json
 from context_tui.cli.plan import plan_from_options
 from context_tui.errors import ExitCode, PlanError
 from context_tui.policies.base import is_session_bound
@@ -203,20 +203,19 @@ def print_report(session: Session, comparison: Comparison) -> None:
     plan = comparison.plan
     head = len(plan.summarised_message_numbers)
     point = "the end" if plan.context.at == len(session) else f"message {plan.context.at:,}"
-    print_line(f"{session.info.path}   {plan.policy} before {point}")
-    print_line(
+    print_lines(f"{session.info.path}   {plan.policy} before {point}")
+    print_lines(
         f"head: {format_count(head, 'message')}, estimated {comparison.head_tokens:,} tokens, "
         f"{format_count(len(comparison.facts), 'fact')}"
     )
-    for run in comparison.runs:
-        print_line(f"{run.name}: {run.summarizer.label} ({run.contender.spec})")
+    print_lines(*(f"{run.name}: {run.summarizer.label} ({run.contender.spec})" for run in comparison.runs))
     names = [run.name for run in comparison.runs]
     heads = ("kind", "facts", "sent to a model", *names)
     print_table("surviving facts of the head", heads, _build_kind_rows(comparison))
     summary_heads = ("", "est. tokens", "tokens reported", "seconds", "cost", "failed checks")
     print_table("summaries", summary_heads, [_build_summary_row(run) for run in comparison.runs if run.rounds])
     if dates := {each.cost.date for run in comparison.runs for each in run.rounds if each.cost and each.cost.date}:
-        print_line(f"  cost: list price of the model that answered, as of {min(dates)}")
+        print_lines(f"  cost: list price of the model that answered, as of {min(dates)}")
     if len(comparison.points) > 1:
         print_table(
             f"survivors of the {len(comparison.facts):,} facts of the first head, after each compaction",
@@ -233,7 +232,7 @@ def print_report(session: Session, comparison: Comparison) -> None:
     for run in comparison.runs:
         for place, each in enumerate(run.rounds):
             if each.skipped:
-                print_line(f"{run.name}, compaction {place + 1}: {each.skipped}")
+                print_lines(f"{run.name}, compaction {place + 1}: {each.skipped}")
 
 
 def _build_kind_rows(comparison: Comparison) -> list[tuple[object, ...]]:

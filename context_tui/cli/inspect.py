@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 from context_tui.cli.options import CommandParser, build_choice_type, open_named_session
-from context_tui.cli.output import build_session_name, pick_fields, print_line, print_notice, print_table, write_json
+from context_tui.cli.output import build_session_name, pick_fields, print_lines, print_notice, print_table, write_json
 from context_tui.compaction.recorded_compactions import (
     RecordedCompaction,
     count_tokens_by_category,
@@ -75,7 +75,7 @@ def _follow_session(options: argparse.Namespace) -> int:
         else:
             keys, known_keys = _find_compaction_keys(session), keys
             news = _format_newest_compaction(session, known_keys) if keys > known_keys else ""
-            print_line(format_status_line(session, options.at) + news)
+            print_lines(format_status_line(session, options.at) + news)
         sys.stdout.flush()
     return ExitCode.DONE
 
@@ -375,11 +375,11 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     """Print the JSON report on a session as text, with tables."""
     about, records, window = report["session"], report["records"], report["window"]
     name = f"{about['path']}#{about['id']}" if about["id"] else about["path"]
-    print_line(f"{make_visible(name)}   {about['format']}   {about['model'] or 'model unknown'}")
-    print_line(" ".join(report["answer"]["sentences"]))
+    print_lines(f"{make_visible(name)}   {about['format']}   {about['model'] or 'model unknown'}")
+    print_lines(" ".join(report["answer"]["sentences"]))
     if about["note"]:
-        print_line(f"note: {about['note']}")
-    print_line("   ".join(format_count(report[f"{noun}s"], noun) for noun in ("message", "turn", "request")))
+        print_lines(f"note: {about['note']}")
+    print_lines("   ".join(format_count(report[f"{noun}s"], noun) for noun in ("message", "turn", "request")))
     labels = {False: "branches abandoned by a rewind", True: "branches at requests for a summary"}
     for is_at_summary, label in labels.items():
         branches = [each for each in report["branches"] if each["is_at_summary"] == is_at_summary]
@@ -387,20 +387,20 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
             messages = format_count(sum(branch["messages"] for branch in branches), "message")
             requests = format_count(sum(branch["requests"] for branch in branches), "request")
             ids = ", ".join(f"#{branch['id']}" for branch in branches)
-            print_line(f"{label}: {messages}, {requests} ({ids})")
-    print_line(
+            print_lines(f"{label}: {messages}, {requests} ({ids})")
+    print_lines(
         f"{format_count(records['total'], 'record')}: {format_count(records['messages'], 'message record')}, "
         f"{format_count(records['side'], 'metadata record')}, {format_count(records['problems'], 'problem')}"
     )
     point = "at the end" if report["at"] == report["messages"] else f"before message {report['at']:,}"
-    print_line(f"context {point}: {format_count(len(window['indices']), 'message')}")
+    print_lines(f"context {point}: {format_count(len(window['indices']), 'message')}")
     measure = report["ruler"]
     label, unit = ("estimated", "est.") if measure["kind"] == TokenMeasure.OWN else (measure["name"],) * 2
     if measure["kind"] != TokenMeasure.OWN:
-        print_line(f"token measure: {measure['name']}" + (f" ({measure['note']})" if measure["note"] else ""))
+        print_lines(f"token measure: {measure['name']}" + (f" ({measure['note']})" if measure["note"] else ""))
     print_table("size", ("tokens", "size", "source"), _build_size_rows(report, label))
     if window["not_in_file_tokens"] and window["not_in_file_kinds"]:
-        print_line(f"  not in the file: {', '.join(window['not_in_file_kinds'])}")
+        print_lines(f"  not in the file: {', '.join(window['not_in_file_kinds'])}")
     total = max(1, sum(report["by_category"].values()))
     categories = [
         (CATEGORY_NAMES.get(name, name), tokens, f"{tokens / total:.0%}")
@@ -409,7 +409,7 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     ]
     print_table(f"by category ({label}, {total:,} tokens in all)", ("category", "tokens", "share"), categories)
     if window["recorded_tokens"] is not None and window["next_request_tokens"] != total:
-        print_line("  the sum differs from the next request, which starts from a recorded size")
+        print_lines("  the sum differs from the next request, which starts from a recorded size")
     _print_calibration(report["calibration"])
     tools = [(share["tool"] or "(call missing)", share["calls"], share["result_tokens"]) for share in report["by_tool"]]
     print_table(f"by tool ({label})", ("tool", "calls", "result tokens"), tools)
@@ -425,11 +425,10 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     for c in report["compactions"]:
         if c["preserved_missing"]:
             missing_count = format_count(c["preserved_missing"], "record")
-            print_line(f"  not in the file: {missing_count} kept by the compaction at message {c['message']:,}")
+            print_lines(f"  not in the file: {missing_count} kept by the compaction at message {c['message']:,}")
     if len(report["epochs"]) > 1:
         starts = ", ".join(f"{e['message']:,} ({e['cause']})" for e in report["epochs"])
-        print_line()
-        print_line(f"contexts start at messages {starts}")
+        print_lines("", f"contexts start at messages {starts}")
     drops = [
         (drop["message"], drop["tokens"], drop["explained_by"] or "unexplained", len(drop["results"]) or "")
         for drop in report["drops"]
@@ -476,15 +475,14 @@ def _print_prompt(session: Session, report: dict[str, Any], measure: str) -> Non
     unused = [each for each in tools if not each["calls"]]
     if unused:
         tokens = sum(each["tokens"] for each in unused)
-        print_line(f"  {format_count(len(unused), 'tool')}, {tokens:,} tokens, never called")
+        print_lines(f"  {format_count(len(unused), 'tool')}, {tokens:,} tokens, never called")
     servers = measure_servers(ToolSchema(**each) for each in tools)
     totals = [(make_visible(each.name), each.tools, each.tokens, each.calls) for each in servers]
     print_table(f"MCP servers ({measure})", ("server", "tools", "tokens", "calls"), totals)
     texts = [(make_visible(each["part"]), each["count"], each["tokens"]) for each in injected]
     print_table(f"injected texts in the context ({measure})", ("part", "times", "tokens"), texts)
     if not report["exact_requests"] and (advice := describe_request_source(session)):
-        print_line()
-        print_line(advice)
+        print_lines("", advice)
 
 
 def _print_sides(compactions: list[dict[str, Any]]) -> None:
@@ -522,7 +520,7 @@ def _print_calibration(calibration: list[dict[str, Any]]) -> None:
     for each in calibration:
         if not each["usable"]:
             model = make_visible(each["model"] or "model unknown")
-            print_line(f"  not calibrated: {model}: {each['why']}; {each['instead']} are used")
+            print_lines(f"  not calibrated: {model}: {each['why']}; {each['instead']} are used")
 
 
 def _format_factor(value: float | None, name: str) -> str:

@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,10 @@ def write_json(value: Any, indent: int | None = 2) -> None:
     sys.stdout.write("\n")
 
 
-def print_line(text: str = "") -> None:
-    """Print a line to stdout, with everything that a terminal would interpret removed."""
-    print(sanitize_line(text))
+def print_lines(*lines: str) -> None:
+    """Print lines to stdout, with everything that a terminal would interpret removed."""
+    for line in lines:
+        print(sanitize_line(line))
 
 
 def print_notice(text: str, about: str = "context-tui") -> None:
@@ -56,13 +58,23 @@ def shorten_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def print_table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], limit: int | None = None, hint: str = ""
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    limit: int | None = None,
+    hint: str = "",
+    optional: Sequence[str] = (),
 ) -> None:
-    """Print a table, with rules on a terminal, followed by the number of rows beyond *limit* and the *hint*."""
+    """Print a table, with rules on a terminal, followed by the number of rows beyond *limit* and the *hint*.
+
+    Columns that are *optional* are left out if all their cells are empty or None.
+    """
     rows = list(rows)
-    texts = [[_format_cell(value) for value in row] for row in rows[:limit]]
-    if not texts:
+    if not rows:
         return
+    filled = [head not in optional or any(row[n] not in ("", None) for row in rows) for n, head in enumerate(columns)]
+    columns = list(compress(columns, filled))
+    texts = [[_format_cell(value) for value in compress(row, filled)] for row in rows[:limit]]
     right_aligned = [all(_is_number(row[column]) for row in texts) for column in range(len(columns))]
     if sys.stdout.isatty():
         _draw_table(title, columns, texts, right_aligned)
@@ -77,7 +89,7 @@ def print_table(
             ]
             print("  " + "  ".join(cells).rstrip())
     if len(rows) > len(texts):
-        print_line(f"  {len(rows) - len(texts):,} more; --json lists all{hint}")
+        print_lines(f"  {len(rows) - len(texts):,} more; --json lists all{hint}")
 
 
 def _draw_table(title: str, columns: Sequence[str], rows: list[list[str]], right_aligned: list[bool]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from context_tui.cli.options import CommandParser, open_named_session, resolve_policy, resolve_policy_name
-from context_tui.cli.output import pick_fields, print_line, print_notice, print_table, write_json
+from context_tui.cli.output import pick_fields, print_lines, print_notice, print_table, write_json
 from context_tui.compaction.next_request import NextRequest, compute_next_request
 from context_tui.compaction.plan import Plan
 from context_tui.errors import ExitCode
@@ -153,39 +153,32 @@ def print_report(session: Session, plan: Plan, request: NextRequest) -> None:
     point = "at the end" if plan.context.at == len(session) else f"before message {plan.context.at:,}"
     params = plan.params.model_dump(mode="json")
     settings = {name: value for name, value in params.items() if value not in (None, {}, [])}
-    print_line("   ".join([f"{plan.policy} {point}", *format_assignments(settings)]))
+    print_lines("   ".join([f"{plan.policy} {point}", *format_assignments(settings)]))
     if versions_text := format_recorded_params(plan.policy, plan.params, session.facts):
-        print_line(versions_text)
-    print_line(f"{'would fire' if plan.trigger.fires else 'would not fire'}: {plan.trigger.reason}")
+        print_lines(versions_text)
+    print_lines(f"{'would fire' if plan.trigger.fires else 'would not fire'}: {plan.trigger.reason}")
     policy = find_policy(plan.policy)
     if policy.phases and not plan.trigger.fires:
         message = find_first_firing(session, policy, plan.params)  # type: ignore[arg-type]
-        print_line("never fires in this session" if message is None else f"first fires before message {message:,}")
-    for loss in list_unreadable(session.facts):
-        print_line(f"note: {loss}")
+        print_lines("never fires in this session" if message is None else f"first fires before message {message:,}")
+    print_lines(*(f"note: {loss}" for loss in list_unreadable(session.facts)))
     if not plan.has_changes:
         return
     waiting_policies = [step.policy for step in plan.steps or (plan,) if not step.trigger.fires]
     forced = ", if forced" if waiting_policies and not plan.trigger.by_hand else ""
-    print_line(f"next request{forced}: {format_request(request)}")
+    print_lines(f"next request{forced}: {format_request(request)}")
     if plan.trigger.fires and waiting_policies:
-        print_line(f"here {', '.join(waiting_policies)} would not fire; --firing-only leaves out those policies")
+        print_lines(f"here {', '.join(waiting_policies)} would not fire; --firing-only leaves out those policies")
     share = f", {_format_percent((before - after) / before)} less" if before else ""
-    print_line(f"content by bytes/4: {before:,} -> {after:,}{share}{', plus a summary' if plan.needs_summary else ''}")
+    print_lines(f"content by bytes/4: {before:,} -> {after:,}{share}{', plus a summary' if plan.needs_summary else ''}")
     if plan.report:
-        print_line("report of the runtime: " + ", ".join(f"{key} {value:,}" for key, value in plan.report.items()))
+        print_lines("report of the runtime: " + ", ".join(f"{key} {value:,}" for key, value in plan.report.items()))
     if plan.boundary is not None:
-        print_line(f"boundary: message {plan.boundary:,} is the first kept")
+        print_lines(f"boundary: message {plan.boundary:,} is the first kept")
     rows = []
     for each in plan.edits:
         tokens_after = "in summary" if each.action == "summarise" else each.tokens_after
         block = "" if each.block is None else each.block
         rows.append((each.message, block, each.action, each.tool, each.tokens_before, tokens_after))
     heads = ("message", "block", "change", "tool", "before", "after")
-    columns = [column for column in range(len(heads)) if any(row[column] not in ("", None) for row in rows)]
-    print_table(
-        "changes (tokens by bytes/4)",
-        [heads[column] for column in columns],
-        [[row[column] for column in columns] for row in rows],
-        MAX_EDITS_SHOWN,
-    )
+    print_table("changes (tokens by bytes/4)", heads, rows, MAX_EDITS_SHOWN, optional=heads)

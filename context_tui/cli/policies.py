@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from context_tui.app.config import read_config
 from context_tui.cli.options import CommandParser, load_policy_files
-from context_tui.cli.output import build_plugin_report, pick_fields, print_line, print_table, write_json
+from context_tui.cli.output import build_plugin_report, pick_fields, print_lines, print_table, write_json
 from context_tui.errors import ExitCode
 from context_tui.policies.agent_settings import AgentSettings, build_agent_settings
 from context_tui.policies.base import Policy
@@ -44,10 +44,8 @@ def run(arguments: Sequence[str]) -> int:
         write_json({"schema": "context-tui.policies/1", "policies": reports, "broken": broken, "saved": saved_reports})
         return ExitCode.DONE
     for policy in policies:
-        print_line(policy.name)
-        print_line(f"  {policy.about}")
-        for line in _format_policy_lines(policy, limits=bool(options.name)):
-            print_line(f"  {line}")
+        lines = [policy.about, *_format_policy_lines(policy, limits=bool(options.name))]
+        print_lines(policy.name, *(f"  {line}" for line in lines))
         rows = []
         for each in build_parameter_reports(policy):
             default = "" if each["default"] in (None, {}) else format_value(each["default"])
@@ -55,9 +53,9 @@ def run(arguments: Sequence[str]) -> int:
         print_table("", ("parameter", "default", "range", "unit", "meaning"), rows)
         if native is not None:
             _print_native(native, options.window)
-        print_line()
+        print_lines("")
     if saved_settings:
-        print_line("saved settings")
+        print_lines("saved settings")
         saved_rows = [(name, each.policy, " ".join(each.params)) for name, each in saved_settings.items()]
         print_table("", ("name", "policy", "parameters"), saved_rows)
     return ExitCode.DONE
@@ -68,7 +66,7 @@ def _print_native(native: AgentSettings, window: int) -> None:
     title = f"in the agent's own configuration, for a window of {window:,}"
     print_table(title, ("where", "key", "value", "note"), rows)
     if native.constant_params:
-        print_line(f"  hard-coded in the agent; not configurable: {', '.join(native.constant_params)}")
+        print_lines(f"  hard-coded in the agent; not configurable: {', '.join(native.constant_params)}")
 
 
 def _build_policy_report(policy: Policy) -> dict[str, Any]:

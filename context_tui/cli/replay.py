@@ -10,7 +10,7 @@ from typing import Any
 
 from context_tui.cli.inspect import build_calibration_report
 from context_tui.cli.options import CommandParser, build_study_settings, open_named_session, resolve_policies
-from context_tui.cli.output import build_session_name, pick_fields, print_line, print_notice, print_table, write_json
+from context_tui.cli.output import build_session_name, pick_fields, print_lines, print_notice, print_table, write_json
 from context_tui.errors import ExitCode
 from context_tui.lab.price import report
 from context_tui.lab.price.break_report import build_break_report
@@ -166,20 +166,18 @@ def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
     window = recording.windows[-1] if recording.windows else session.window
     name = f"{session.info.path}#{session.info.id}" if session.info.id else session.info.path
     calls = format_count(len(recording.calls), "call")
-    print_line(f"{make_visible(name)}   {calls}, {recorded_count:,} with a recorded size")
+    print_lines(f"{make_visible(name)}   {calls}, {recorded_count:,} with a recorded size")
     count, handling = len(session.facts.compactions), "kept" if studies[0].replay.recorded == "keep" else "undone"
     compactions = f"{format_count(count, 'recorded compaction')} {handling}" if count else "no recorded compactions"
-    print_line(f"window {window.tokens:,} ({window.source})   {compactions}")
-    print_line(_format_measure(recording))
+    print_lines(f"window {window.tokens:,} ({window.source})   {compactions}", _format_measure(recording))
     about = "a trigger compares the policy's own count of tokens with its limit"
-    print_line(f"{about}; this count may differ from the sizes")
-    for line in _format_price_lines(lab, studies):
-        print_line(line)
+    print_lines(f"{about}; this count may differ from the sizes")
+    print_lines(*_format_price_lines(lab, studies))
     for backtest in backtests:
         _print_backtest(backtest)
     for study in studies:
         if text := format_recorded_params(study.replay.policy, study.replay.params, session.facts):
-            print_line(text)
+            print_lines(text)
     unit = studies[0].price.rate_table.unit
     token_heads = ("first before message", "peak", "tokens sent", "change in tokens", "calls over window")
     print_table(
@@ -195,12 +193,11 @@ def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
         ),
         [_build_regret_row(each) for each in studies],
     )
-    print_line("  wasted tokens: tokens that were sent after the last use of their block, added up over all calls")
+    print_lines("  wasted tokens: tokens that were sent after the last use of their block, added up over all calls")
     for each in studies:
         _print_firings(each)
         _print_regrets(each)
-    for line in REPLAY_LIMITS_TEXT:
-        print_line(line)
+    print_lines(*REPLAY_LIMITS_TEXT)
 
 
 def _format_price_lines(lab: Lab, studies: Sequence[Study]) -> list[str]:
@@ -270,12 +267,10 @@ def _print_firings(study: Study) -> None:
     title = f"firings of {label} (rewritten: tokens written to the cache only because of the firing)"
     print_table(title, heads, rows, MAX_FIRINGS_SHOWN)
     if replay.firings:
-        print_line(f"  {report.format_savings(price)}")
+        print_lines(f"  {report.format_savings(price)}")
     elif replay.calls:
-        print_line()
-        print_line(f"{label} {format_never_fired(replay.nearest_miss)}")
-    for each in report.build_advice(price):
-        print_line(f"  {each.text}")
+        print_lines("", f"{label} {format_never_fired(replay.nearest_miss)}")
+    print_lines(*(f"  {each.text}" for each in report.build_advice(price)))
 
 
 def _build_price_cells(cost: FiringPrice, price: ReplayPrice) -> tuple[object, ...]:
@@ -292,11 +287,11 @@ def _print_backtest(backtest: PolicyBacktest) -> None:
     heads = ("message", "kind", "trigger", "size by the agent", "off by calls", "why", "next request", "predicted")
     print_table(f"back-test: {backtest.policy} against the recorded compactions", heads, rows)
     if former_settings := backtest.former_settings:
-        print_line(f"  settings of the agent version named in the file: {', '.join(former_settings)}")
+        print_lines(f"  settings of the agent version named in the file: {', '.join(former_settings)}")
     if threshold := backtest.threshold:
         hits = sum(each.is_hit for each in backtest.fitted_results)
         count = format_count(threshold.of, "compaction")
-        print_line(
+        print_lines(
             f"  thresholds above {threshold.above:,} up to {threshold.most:,} tokens explain {threshold.explains:,}"
             f" of {count}; at {threshold.most:,} it fires within one call of {hits:,}"
         )

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from context_tui.cli.options import CommandParser, build_choice_type
-from context_tui.cli.output import print_line, print_notice, print_table, write_json
+from context_tui.cli.output import print_lines, print_notice, print_table, write_json
 from context_tui.errors import ExitCode
 from context_tui.formats.kit.files import find_working_folder
 from context_tui.formats.registry import FORMATS
@@ -200,9 +200,7 @@ def _print_rows(rows: Sequence[SessionRow]) -> None:
             )
         )
     heads = ("age", "size", "agent", "project", "model", "context", "full", "compactions", "title", "session")
-    required = ("age", "title", "session")
-    columns = [n for n, head in enumerate(heads) if head in required or any(line[n] for line in lines)]
-    print_table("sessions", [heads[n] for n in columns], [[line[n] for n in columns] for line in lines])
+    print_table("sessions", heads, lines, optional=heads[1:-2])
     for row in rows:
         if row.overview.problem:
-            print_line(row.overview.problem)
+            print_lines(row.overview.problem)

@@ -18,7 +18,7 @@ from context_tui.batch import workers
 from context_tui.batch.row_files import SweepFileError, SweepJournal, require_pyarrow, write_csv, write_parquet
 from context_tui.batch.workers import SweepSource, SweepTask
 from context_tui.cli.options import CommandParser, build_study_settings, list_policies, resolve_policy
-from context_tui.cli.output import print_line, print_notice, print_table, write_json
+from context_tui.cli.output import print_lines, print_notice, print_table, write_json
 from context_tui.errors import Error, ExitCode, PlanError, UnreadableSession
 from context_tui.lab.price.report import format_cache_reuse
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT, find_changed_params
@@ -37,7 +37,6 @@ from context_tui.lab.sweep.settings import SweepSetting, build_grid, build_setti
 from context_tui.policies.parameter_space import build_params
 from context_tui.policies.parameters import format_assignments
 from context_tui.text.numbers import format_cost, format_count, format_saving
-from context_tui.text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -106,7 +105,7 @@ def run(arguments: Sequence[str]) -> int:
         _print_ranking(sweep, extra_calls, ranking)
         if not sweep_options.quick:
             automatic = "; with automatic caching, up to the first change" if sweep_options.reuse != "anywhere" else ""
-            print_line(f"{format_cache_reuse(sweep_options.reuse)}{automatic}")
+            print_lines(f"{format_cache_reuse(sweep_options.reuse)}{automatic}")
     return _check_gate(gate, sweep) if gate else ExitCode.DONE
 
 
@@ -120,11 +119,11 @@ def _rank_by_cost(sweep: Sweep, sources: Sequence[SweepSource]) -> tuple[ExtraCa
 
 def _print_ranking(sweep: Sweep, extra_calls: ExtraCalls | None, ranking: Sequence[RankedAt]) -> None:
     if extra_calls is not None:
-        print_line(f"extra calls after recorded compactions: {extra_calls.sentence}")
+        print_lines(f"extra calls after recorded compactions: {extra_calls.sentence}")
     if ranking:
-        print_line("settings by cost, compared with the current one:")
+        print_lines("settings by cost, compared with the current one:")
     for each in ranking:
-        print_line(f"  {each.format(format_setting(sweep, each.setting), sweep.cost_unit)}")
+        print_lines(f"  {each.format(format_setting(sweep, each.setting), sweep.cost_unit)}")
 
 
 def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -356,7 +355,7 @@ def print_report(sweep: Sweep) -> None:
     counts = format_count(len(sweep.settings), "setting"), format_count(len(sweep.rows_by_session), "session")
     unread = f"{format_count(len(sweep.unread), 'session')} could not be read" if sweep.unread else ""
     other = f"; {format_count(sweep.other_files, 'other file')} in their folders" if sweep.other_files else ""
-    print_line(f"{counts[0]} over {counts[1]}; {unread or 'all sessions were read'}{other}")
+    print_lines(f"{counts[0]} over {counts[1]}; {unread or 'all sessions were read'}{other}")
     order, points = sweep.dominance.frontier, sweep.dominance.points
     dominated = sorted((name for name in points if name not in sweep.best), key=lambda name: -points[name].saved)
     leading_names = [sweep.current, *([sweep.dominance.best] if sweep.dominance.best else [])]
@@ -373,14 +372,13 @@ def print_report(sweep: Sweep) -> None:
         [_build_setting_row(sweep, sweep.totals[name], numbers) for name in names[:MAX_ROWS_SHOWN]],
     )
     if len(names) > MAX_ROWS_SHOWN:
-        print_line(f"  {len(names) - MAX_ROWS_SHOWN:,} more; --json lists all")
+        print_lines(f"  {len(names) - MAX_ROWS_SHOWN:,} more; --json lists all")
     if sweep.has_prices:
         unpriced_count = len(sweep.rows_by_session) - priced_count
         unpriced = f"; {unpriced_count:,} without a price in {sweep.cost_unit} are not counted"
         sessions = format_count(priced_count, "session") + (unpriced if unpriced_count else "")
-        print_line(f"costs are at cache prices, of {sessions}")
-    for line in _format_standing(sweep):
-        print_line(line)
+        print_lines(f"costs are at cache prices, of {sessions}")
+    print_lines(*_format_standing(sweep))
     if sum(each.best is not None for each in sweep.dominance_by_project.values()) > 1:
         title = f"best in each project: saves most, with no more {sweep.regret_name} than with the current setting"
         rows = [
@@ -389,8 +387,7 @@ def print_report(sweep: Sweep) -> None:
             if each.best is not None
         ]
         print_table(title, ("project", "setting", "compared with no policy"), rows, MAX_ROWS_SHOWN)
-    for line in REPLAY_LIMITS_TEXT:
-        print_line(line)
+    print_lines(*REPLAY_LIMITS_TEXT)
 
 
 def format_setting(sweep: Sweep, name: str) -> str:
@@ -447,4 +444,4 @@ def _format_standing(sweep: Sweep) -> list[str]:
         added = _format_saved(sweep, standing.points[standing.best].saved - standing.points[current].saved)
         best = format_setting(sweep, standing.best)
         lines.append(f"best setting ({best}): {added} more, with no more {sweep.regret_name}")
-    return [sanitize_line(line) for line in lines]
+    return lines

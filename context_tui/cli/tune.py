@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from context_tui.batch.workers import SweepSource, find_sources, measure_extra_calls
 from context_tui.cli.options import CommandParser, build_study_settings, list_policies, resolve_policy
-from context_tui.cli.output import print_line, print_notice, print_table, write_json
+from context_tui.cli.output import print_lines, print_notice, print_table, write_json
 from context_tui.cli.sweep import report_unread, run_sweep
 from context_tui.errors import ExitCode, UnreadableSession
 from context_tui.formats.base import scan
@@ -84,8 +84,7 @@ def run(arguments: Sequence[str]) -> int:
             _print_tuning(tuning)
         for reason in reasons:
             print_notice(reason)
-        for line in REPLAY_LIMITS_TEXT if tunings else ():
-            print_line(line)
+        print_lines(*(REPLAY_LIMITS_TEXT if tunings else ()))
     is_answered = any(each.recommendation.verdict in ("recommended", "no better") for each in tunings)
     return ExitCode.DONE if is_answered else ExitCode.NO_EVIDENCE
 
@@ -205,18 +204,15 @@ def _print_tuning(tuning: Tuning) -> None:
     sessions = format_count(len(sweep.rows_by_session), "session")
     agent = f"{tuning.agent}: " if tuning.agent else ""
     policy = recommendation.setting.policy.name
-    print_line(f"{agent}{policy}, {format_count(len(sweep.settings), 'setting')} over {sessions}")
-    for sentence in format_recommendation(recommendation):
-        print_line(f"  {sentence}")
+    print_lines(f"{agent}{policy}, {format_count(len(sweep.settings), 'setting')} over {sessions}")
+    print_lines(*(f"  {sentence}" for sentence in format_recommendation(recommendation)))
     if tuning.extra_calls is not None:
-        print_line(f"  Extra calls after recorded compactions: {tuning.extra_calls.sentence}")
+        print_lines(f"  Extra calls after recorded compactions: {tuning.extra_calls.sentence}")
     if recommendation.verdict in ("recommended", "too little evidence", "depends on extra calls"):
-        print_line("  To set it:")
-        for line in format_agent_configuration(tuning):
-            print_line(f"    {line}")
+        print_lines("  To set it:", *(f"    {line}" for line in format_agent_configuration(tuning)))
     if recommendation.verdict not in ("never fires", "no price"):
         _print_settings(sweep)
-    print_line()
+    print_lines("")
 
 
 def _print_settings(sweep: Sweep) -> None:

@@ -754,8 +754,7 @@ def orphans_apart(n: int) -> list[Record]:
 
 
 def only_orphans(records: list[Record]) -> object:
-    pairs = find_unpaired(records)
-    return repair_orphans(records, (*pairs.orphan_calls, *pairs.orphan_results))
+    return repair_orphans(records, find_unpaired(records))
 
 
 Making = Callable[[int, Path], Path]

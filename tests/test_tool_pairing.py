@@ -70,26 +70,24 @@ def test_a_fine_history_has_no_problems_and_stays_as_it_is() -> None:
 def test_orphans() -> None:
     history = [user(result("0")), assistant(call("1"), call("2")), user(result("1"), result("3"), result("1"))]
     found = find_unpaired(history)
-    assert found.orphan_calls == (Orphan("call", 1, 1, "2"),)
-    assert found.orphan_results == (
+    assert found == (
+        Orphan("call", 1, 1, "2"),
         Orphan("result", 0, 0, "0"),
         Orphan("result", 2, 1, "3"),
         Orphan("result", 2, 2, "1"),
     )
-    assert found
 
 
 def test_a_late_result_is_no_answer() -> None:
     history = [GO, assistant(call("1")), user(text("wait")), assistant(text("?")), user(result("1"))]
-    found = find_unpaired(history)
-    assert [len(found.orphan_calls), len(found.orphan_results)] == [1, 1]
+    assert [orphan.kind for orphan in find_unpaired(history)] == ["call", "result"]
 
 
 def test_pending_calls_at_the_very_end_are_fine() -> None:
     assert not find_unpaired([GO, assistant(call("1"), call("2"))])
-    assert find_unpaired([GO, assistant(call("1")), user(text("never mind"))]).orphan_calls
-    assert find_unpaired([GO, assistant(call("1")), assistant(text("never mind"))]).orphan_calls
-    assert find_unpaired([GO, assistant(call("1"), call("2")), user(result("1"))]).orphan_calls
+    for others in ([user(text("never mind"))], [assistant(text("never mind"))]):
+        assert find_unpaired([GO, assistant(call("1")), *others]) == (Orphan("call", 1, 0, "1"),)
+    assert find_unpaired([GO, assistant(call("1"), call("2")), user(result("1"))]) == (Orphan("call", 1, 1, "2"),)
 
 
 def test_neighbours_of_one_role_count_as_one() -> None:
@@ -117,11 +115,12 @@ def test_missing_results_are_added_first() -> None:
     ]
 
 
-def test_pending_calls_are_answered_unless_kept() -> None:
-    history = [GO, assistant(call("1"))]
-    repaired, _ = repair(history)
-    assert repaired == [*history, user(result("1", MISSING_RESULT_TEXT, is_error=True))]
-    assert repair(history, keep_pending=True) == (history, [])
+def test_pending_calls_are_answered_in_a_request_and_kept_in_an_export() -> None:
+    history = [GO, assistant(call("0")), user(text("on")), assistant(call("1"))]
+    missing = [user(result(name, MISSING_RESULT_TEXT, is_error=True)) for name in ("0", "1")]
+    missing[0]["content"].append(text("on"))
+    assert repair(history)[0] == [*history[:2], missing[0], history[3], missing[1]]
+    assert repair_minimally(history).messages == [*history[:2], missing[0], history[3]]
 
 
 def test_orphan_results_become_labelled_text() -> None:
@@ -223,8 +222,7 @@ def test_nothing_said_is_lost(history: list[Message]) -> None:
 @given(histories)
 def test_compare_splits_the_problems(history: list[Message]) -> None:
     inherited, introduced = compare_orphans(history, history)
-    found = find_unpaired(history)
-    assert inherited == [*found.orphan_calls, *found.orphan_results]
+    assert inherited == [*find_unpaired(history)]
     assert introduced == []
     assert len(compare_orphans([], history)[1]) == len(inherited)
 
@@ -252,14 +250,12 @@ def test_a_body_is_the_same_text_wherever_it_becomes_text(body: Any, text: str) 
 @given(histories, st.data())
 def test_only_these_orphans_are_mended(history: list[Message], data: st.DataObject) -> None:
     named = [{**message, "content": get_content_blocks(message)} for message in assign_unique_ids(history)[0]]
-    found = find_unpaired(named)
-    orphans = [*found.orphan_calls, *found.orphan_results]
+    orphans = find_unpaired(named)
     chosen = data.draw(st.lists(st.sampled_from(orphans), unique=True)) if orphans else []
     messages, sources, _ = repair_orphans(named, chosen)
     # Nobody can answer a call that the user made.
     stay = {each[1:3] for each in orphans if each not in chosen or is_of_the_user(named, each)}
-    left = find_unpaired(messages)
-    places = [sources[each.message].blocks[each.block] for each in (*left.orphan_calls, *left.orphan_results)]
+    places = [sources[each.message].blocks[each.block] for each in find_unpaired(messages)]
     assert len(places) == len(stay) and set(places) == stay
 
 
@@ -318,11 +314,10 @@ def test_a_message_apart_stays_between_a_call_and_its_result() -> None:
 @given(histories, st.sets(st.integers(0, 8)))
 def test_repairs_say_where_each_block_was(history: list[Message], apart: set[int]) -> None:
     named, _ = assign_unique_ids(history)
-    found = find_unpaired(named)
     whole = [{**message, "content": get_content_blocks(message)} for message in named]
     for messages, sources, _ in (
         repair_minimally(named, apart),
-        repair_orphans(whole, (*found.orphan_calls, *found.orphan_results)),
+        repair_orphans(whole, find_unpaired(named)),
     ):
         assert len(messages) == len(sources)
         places = [place for source in sources for place in source.blocks if place]

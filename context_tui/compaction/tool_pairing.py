@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain, groupby
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, TypeVar
@@ -38,17 +37,6 @@ class Orphan(NamedTuple):
     message: int
     block: int
     call_id: str
-
-
-@dataclass(frozen=True)
-class UnpairedBlocks:
-    """The tool calls and results in a history that lack their counterpart."""
-
-    orphan_calls: tuple[Orphan, ...] = ()
-    orphan_results: tuple[Orphan, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.orphan_calls or self.orphan_results)
 
 
 class BlockPosition(NamedTuple):
@@ -88,8 +76,8 @@ class _TracedMessage(NamedTuple):
 _PlacedBlock = tuple[Block, BlockPosition | None]
 
 
-def find_unpaired(messages: list[Message]) -> UnpairedBlocks:
-    """Find calls and results without their counterpart. Calls in the very last message are pending, and left out."""
+def find_unpaired(messages: list[Message]) -> tuple[Orphan, ...]:
+    """Find the calls without a result, except pending ones in the very last message, and the results without a call."""
     calls, results = list[Orphan](), list[Orphan]()
     open_calls: list[Orphan] = []  # of the previous assistant turn
     for role, places in groupby(iterate_block_positions(messages), key=lambda place: place[0]):
@@ -111,7 +99,7 @@ def find_unpaired(messages: list[Message]) -> UnpairedBlocks:
         open_calls = []
     last_nonblank = max((message for message, entry in enumerate(messages) if list_nonblank_blocks(entry)), default=0)
     calls += [call for call in open_calls if call.message != last_nonblank]
-    return UnpairedBlocks(tuple(calls), tuple(results))
+    return (*calls, *results)
 
 
 def compare_orphans(
@@ -122,11 +110,9 @@ def compare_orphans(
     Args:
         renamed: ids in *before*, by their new ids in *after*.
     """
-    unpaired = map(find_unpaired, (before, after))
-    orphans_before, orphans_after = ((*each.orphan_calls, *each.orphan_results) for each in unpaired)
-    counts_before = Counter((orphan.kind, orphan.call_id) for orphan in orphans_before)
+    counts_before = Counter((orphan.kind, orphan.call_id) for orphan in find_unpaired(before))
     inherited, introduced = list[Orphan](), list[Orphan]()
-    for orphan in orphans_after:
+    for orphan in find_unpaired(after):
         key = (orphan.kind, (renamed or {}).get(orphan.call_id, orphan.call_id))
         (inherited if counts_before[key] > 0 else introduced).append(orphan)
         counts_before[key] -= 1
@@ -221,27 +207,26 @@ def _make_unique_id(call_id: str, assigned: set[str], present: set[str], tried: 
     return new_id
 
 
-def repair(messages: list[Message], *, keep_pending: bool = False) -> tuple[list[Message], list[str]]:
+def repair(messages: list[Message]) -> tuple[list[Message], list[str]]:
     """Return a history that a provider accepts, and notes that count the changes.
 
     In it, roles alternate and the user begins; no message or text is blank; each call has a unique id; and its result
     is at the start of the next message. Missing results are added as labelled errors, and results without a call become
     labelled text. The input is not modified, and unchanged messages are the same objects.
-
-    Args:
-        keep_pending: leave calls in the very last message unanswered, as a runtime will continue the history.
     """
-    repaired = _repair_history(messages, keep_pending)
+    repaired = _repair_history(messages)
     return repaired.messages, format_losses(repaired.notes)
 
 
-def _repair_history(messages: list[Message], keep_pending: bool, unmerged: Collection[int] = ()) -> RepairedHistory:
+def _repair_history(
+    messages: list[Message], unmerged: Collection[int] = (), *, keeps_pending: bool = False
+) -> RepairedHistory:
     notes = Counter[str]()
     unique_messages, renamed = assign_unique_ids(messages)
     notes[NOTE_CALLS_RENAMED] = len(renamed)
     entries = _remove_blanks(_trace_messages(unique_messages), notes)
     history = _ensure_user_first(_merge_same_roles(entries, notes), notes)
-    needs_answer = bool(history) and history[-1].role == "assistant" and not keep_pending
+    needs_answer = bool(history) and history[-1].role == "assistant" and not keeps_pending
     if needs_answer and any(block.get("type") == "tool_use" for block in list_nonblank_blocks(history[-1].message)):
         history.append(_build_user_message([]))
     for position, entry in enumerate(history):
@@ -344,7 +329,7 @@ def repair_minimally(messages: list[Message], unmerged: Collection[int] = ()) ->
     history = _ensure_user_first(_remove_blanks(_trace_messages(messages), notes), notes)
     repaired = _build_repaired_history(history, notes)
     if find_unpaired(repaired.messages) or _has_late_results(repaired.messages):
-        return _repair_history(messages, keep_pending=True, unmerged=unmerged)
+        return _repair_history(messages, unmerged, keeps_pending=True)
     return repaired
 
 

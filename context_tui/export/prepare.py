@@ -51,8 +51,7 @@ class PairCheck(NamedTuple):
 
 def check_message_pairs(messages: list[Message]) -> PairCheck:
     """Return the unpaired blocks in recorded messages, all of them as inherited."""
-    unpaired = find_unpaired(messages)
-    return PairCheck((*unpaired.orphan_calls, *unpaired.orphan_results))
+    return PairCheck(find_unpaired(messages))
 
 
 def check_pairs(session: Session, written: list[Message], renamed_ids: Mapping[str, str]) -> PairCheck:
@@ -137,15 +136,12 @@ def _note_history_end(history: list[Message], losses: Losses) -> None:
 
 
 def _find_introduced(session: Session, messages: list[Message]) -> list[Orphan]:
-    unpaired = find_unpaired(messages)
-    if not unpaired or not isinstance(session.content, DerivedContent):
+    orphans = find_unpaired(messages)
+    if not orphans or not isinstance(session.content, DerivedContent):
         return []
     order, recorded = _find_recorded_context(session)
-    recorded_unpaired = find_unpaired(recorded)
-    orphans = (*recorded_unpaired.orphan_calls, *recorded_unpaired.orphan_results)
-    inherited = {(orphan.kind, order[orphan.message], orphan.block) for orphan in orphans}
+    inherited = {(orphan.kind, order[orphan.message], orphan.block) for orphan in find_unpaired(recorded)}
     entries = [session.content.entries[message] for message in session.context_at().order]
-    orphans = (*unpaired.orphan_calls, *unpaired.orphan_results)
     places: dict[int, list[BlockPosition]] = {}  # by message, where its blocks were recorded
     for message in {orphan.message for orphan in orphans}:
         if isinstance(entry := entries[message], Origin):

@@ -274,6 +274,16 @@ def test_the_first_difference_of_whole_requests(
     assert (found.cause, found.source, found.evidence) == (cause, "recorded", evidence)
 
 
+def test_requests_without_a_system_prompt_and_tools(tmp_path: Path) -> None:
+    run = logs.Run()
+    history = run.ask("sdk", [{"role": "user", "content": "Count."}], logs.call("Bash", 1, command="seq"))
+    run.ask("sdk", [*history, logs.results(1, "1 2 3 " * 90)], logs.text("Done."))
+    for _, request, _ in run.exchanges:
+        del request["system"], request["tools"]
+    found = find_cache_breaks(ct.open_session(logs.write_folder(tmp_path / "bodies", run)))
+    assert found.has_cache and found.prompt_uses == () and found.first_request is None
+
+
 def write_run(folder: Path, minute: int, system: str) -> None:
     """A log of two whole requests, of which the first reads nothing from the cache, at some minutes past ten."""
     run = logs.Run()

@@ -217,6 +217,19 @@ def test_an_index_that_lies(tmp_path: Path) -> None:
     assert len(said) == 3 and len(facts.requests) == 5
 
 
+def test_times_that_cannot_be_read(tmp_path: Path) -> None:
+    folder = logs.write_folder(tmp_path / "bodies", logs.make_run())
+    index = folder / "index.jsonl"
+    index.write_text(index.read_text().replace("2026-10-01T", "some day "))
+    assert [info.time for info in sessions_in(folder)] == [0, 0]
+    path = logs.write_database(tmp_path / "traces.sqlite3", {"claude": logs.make_records(logs.make_run())})
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE sessions SET updated_at = 'some day'")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("context_tui.formats.requests.MAX_SIZED_DATABASE_BYTES", 0)
+        assert [info.time for info in sessions_in(path)] == [0]
+
+
 def test_bodies_that_are_written_just_now(tmp_path: Path) -> None:
     run = logs.make_run()
     whole = open_session(logs.write_folder(tmp_path / "whole", run))

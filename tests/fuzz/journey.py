@@ -21,13 +21,27 @@ from context_tui.compaction.apply import apply
 from context_tui.compaction.next_request import compute_next_request
 from context_tui.compaction.plan import Plan
 from context_tui.export.files import export, list_writable_formats, suggest_path
+from context_tui.export.report import Report, build_limits_section, build_session_sections, list_own_policies
+from context_tui.export.report_page import format_html, format_markdown
 from context_tui.formats.base import scan
 from context_tui.formats.claude_code.reader import ClaudeCodeScanner
 from context_tui.lab.aftermath.measure import measure_aftermaths
+from context_tui.lab.aftermath.report import (
+    SessionAftermath,
+    build_aftermath_report,
+    estimate_extra_calls,
+    group_aftermaths,
+)
 from context_tui.lab.replay.backtest import run_backtests
 from context_tui.lab.study import Lab, StudySettings
+from context_tui.lab.sweep.recommendation import (
+    build_recommendation_report,
+    format_recommendation,
+    recommend_setting,
+)
 from context_tui.lab.sweep.results import build_sweep_report
-from context_tui.lab.sweep.session_sweep import SweepOptions
+from context_tui.lab.sweep.session_sweep import SessionSweep, SweepOptions, sweep_settings
+from context_tui.lab.sweep.settings import build_grid
 from context_tui.library.discovery import build_entries, find_title
 from context_tui.policies.base import Params
 from context_tui.policies.parameter_space import build_params
@@ -44,6 +58,7 @@ from context_tui.summarizer.checks.instruction_survival import (
 from context_tui.summarizer.comparison import compare_summarizers, parse_contender
 from context_tui.summarizer.extract import build_extract
 from context_tui.summarizer.plan_summary import prepare_summary
+from context_tui.summarizer.secrets import mask_text
 from context_tui.tokens.estimators import count_context_tokens
 from context_tui.tokens.measures import TokenMeasure
 from context_tui.tui.analysis import compute_runtime_sizes
@@ -112,6 +127,10 @@ def travel(path: Path, seed: int) -> int:
             attempt(_examine, session, dice, path.parent)
         else:
             _examine(session, dice, path.parent)
+        if session.facts.prompts and session.info.format == "claude-code" and not info.id:
+            requests = attempt(ct.open_session, f"{path}#requests")
+            if requests is not None:
+                _examine(requests, random.Random(f"requests {seed}"), path.parent)
     if dice.random() < 0.1:
         _among_others(path)
     return read
@@ -124,6 +143,7 @@ def _examine(session: Session, dice: random.Random, folder: Path) -> None:
     look(session, dice)
     compact(session, dice, folder)
     tune(session, random.Random(f"tuning {dice.random()}"))
+    weigh(session, random.Random(f"weighing {dice.random()}"))
 
 
 def check(session: Session) -> None:
@@ -282,6 +302,53 @@ def tune(session: Session, dice: random.Random) -> None:
         )
         if comparison:
             json.dumps(comparing.build_report(session, comparison), allow_nan=False)
+
+
+def weigh(session: Session, dice: random.Random) -> None:
+    """Many settings at once, the recommendation that comes of a sweep, and the reports for other people."""
+    if dice.random() < 0.1:
+        _sweep_at_once(session, dice)
+    if dice.random() < 0.1:
+        name = dice.choice([*CURVES])
+        key, values = CURVES[name]
+        if result := attempt(ct.sweep.sweep, [session], {name: {key: values}}, by="money"):
+            recommendation = recommend_setting(result, dice.choice([(), (0.5, 2.0)]))
+            format_recommendation(recommendation)
+            json.dumps(build_recommendation_report(recommendation, []), allow_nan=False)
+    if dice.random() < 0.1:
+        lab = Lab(session)
+        policies = [
+            *list_own_policies(session),
+            (POLICIES["openhands-masking"], build_params(POLICIES["openhands-masking"], {})),
+        ]
+        studies = [study for each in policies if (study := attempt(lab.run_study, *each, StudySettings()))]
+        sections = build_session_sections(lab, studies, with_text=dice.random() < 0.5)
+        report = Report("A session", [*sections, build_limits_section()]).mask(lambda text: mask_text(text)[0])
+        for page in (format_html(report), format_markdown(report)):
+            page.encode()
+            if "\x1b" in page or "\0" in page:
+                raise Broken("a report holds control characters")
+    if dice.random() < 0.2:
+        rows = [SessionAftermath("s", session.info.format, found) for found in measure_aftermaths(session)]
+        json.dumps([build_aftermath_report(row) for row in rows], allow_nan=False)
+        group_aftermaths(rows, lambda row: row.aftermath.kind)
+        estimate_extra_calls(rows)
+
+
+def _sweep_at_once(session: Session, dice: random.Random) -> None:
+    """Clearing rules that are computed together give the rows that replays of each give."""
+    options = SweepOptions(
+        quick=True, recorded=dice.choice(["keep", "ignore"]), window=dice.choice([None, None, 900, 20_000])
+    )
+    policy = POLICIES["defect-microcompact"]
+    grid = ["keep_recent_turns=1,2,4", "min_clear_tokens=0,9,100", "microcompact_ratio=0.01,0.3,0.9"]
+    settings = build_grid(policy, grid)
+    one = SessionSweep(session, "s", options)
+    rows = attempt(lambda: [*sweep_settings(one, settings)])
+    if rows and dice.random() < 0.5:
+        for setting, row in dice.sample([*zip(settings, rows, strict=True)], 5):
+            if one.replay_setting(setting) != row:
+                raise Broken(f"{setting.name} has another row among many: {row}")
 
 
 def _export(session: Session, plan: Plan | None, after: Session, to: str, folder: Path, dice: random.Random) -> None:

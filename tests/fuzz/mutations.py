@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import random
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz.seeds import DOCUMENT, KODA_SCHEMA, LINES, ROWS, SEEDS, TABLES, TEXT
+from tests.fuzz.seeds import DOCUMENT, FOLDER, KODA_SCHEMA, LINES, ROWS, SEEDS, TABLES, TEXT
 from tests.fuzz.seeds import SCHEMAS as DATABASES
 
 Dice = random.Random
@@ -310,6 +311,8 @@ class Case:
             return words
         if layout == TABLES:
             return [*words, *_write_tables(DATABASES[self.format], root, literals, path, bytewise)]
+        if layout == FOLDER:
+            return [*words, *_write_folder(root, literals, path, bytewise, dice)]
         data = _text(root, layout, literals, dice).encode("utf-8", "surrogatepass")
         for own in bytewise:
             data, what = _byte_mutation(data, own)
@@ -331,6 +334,34 @@ def _text(root: Any, layout: str, literals: Literals, dice: Dice) -> str:
         return literals.fill(dumped(root))
     assert layout == LINES
     return literals.fill("".join(dumped(value) + "\n" for value in root))
+
+
+def _write_folder(root: Any, literals: Literals, path: Path, bytewise: list[Dice], dice: Dice) -> list[str]:
+    """Each member as a file; mutations of bytes are of one of them, or take one away."""
+    files = {
+        name: _text(value, LINES if isinstance(value, list) else DOCUMENT, literals, dice).encode(
+            "utf-8", "surrogatepass"
+        )
+        for name, value in (root.items() if isinstance(root, dict) else ())
+    }
+    words = list[str]()
+    for own in bytewise:
+        if not files:
+            break
+        name = own.choice(sorted(files))
+        if own.random() < 0.3:
+            del files[name]
+            words.append(f"no {name}")
+        else:
+            files[name], what = _byte_mutation(files[name], own)
+            words.append(f"{name}: {what}")
+    path.mkdir(exist_ok=True)
+    for number, (name, data) in enumerate(files.items()):
+        with suppress(OSError, ValueError):  # a name that no file can have
+            (path / name).write_bytes(data)
+            changed = 1_790_000_000 + 5 * number
+            os.utime(path / name, (changed, changed))
+    return words
 
 
 SCHEMAS: tuple[Callable[[str], str], ...] = (
@@ -441,6 +472,9 @@ def case_of(seed: int) -> Case:
     """The case of this number."""
     dice = Dice(seed)
     weights = {**dict.fromkeys(SEEDS, 1), "claude-code": 5, "anthropic": 3, "openai": 3, "koda": 2}
+    del weights["claude-requests"]  # came later, and is drawn apart so that the other numbers are still the same files
     name = dice.choices(list(weights), list(weights.values()))[0]
+    if Dice(f"requests {seed}").random() < 1 / (1 + sum(weights.values())):
+        name = "claude-requests"
     steps = dice.choice([1, 1, 1, 2, 3, 5])
     return Case(seed, name, tuple(dice.randrange(2**32) for _ in range(steps)))

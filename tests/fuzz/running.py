@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, count
 from pathlib import Path
 
 from tests.fuzz.journey import travel
 from tests.fuzz.mutations import Case, case_of
+
+_NUMBERS = count()
 
 
 @dataclass(frozen=True)
@@ -26,13 +29,15 @@ class Failure:
 
 def run(case: Case, folder: Path) -> tuple[int, str, list[str]]:
     """Write a case and do everything with it: how many sessions could be read, how it broke if it did, its words."""
-    path = folder / f"case{case.suffix}"
+    path = folder / f"case{next(_NUMBERS)}{case.suffix}"  # logs of requests stay open by their paths
     words = case.write(path)
     try:
         return travel(path, case.seed), "", words
     except Exception as error:
         return 0, _told(error), words
     finally:
+        if path.is_dir():
+            shutil.rmtree(path)
         path.unlink(missing_ok=True)
 
 

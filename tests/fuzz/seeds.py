@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tests.formats import (
@@ -217,6 +219,7 @@ DOCUMENT = "document"
 TEXT = "text"
 ROWS = "rows"
 TABLES = "tables"
+FOLDER = "folder"
 SCHEMAS = {"opencode": opencode_records.SCHEMA, "crush": test_crush.SCHEMA, "goose": test_goose.SCHEMA}
 """Of the formats whose seeds are tables by name."""
 
@@ -257,6 +260,18 @@ def _goose_tables() -> dict[str, Any]:
             for number, each in enumerate(test_goose.AFTER)
         ]
     }
+
+
+def _request_bodies() -> dict[str, Any]:
+    """The files of a folder of request bodies, by name; the one of lines is a list."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = request_logs.write_folder(Path(name), request_logs.make_run())
+        return {
+            path.name: [json.loads(line) for line in path.read_text().splitlines()]
+            if path.suffix == ".jsonl"
+            else json.loads(path.read_text())
+            for path in sorted(folder.iterdir())
+        }
 
 
 def _goose_lines() -> list[dict[str, Any]]:
@@ -330,5 +345,6 @@ SEEDS: dict[str, list[tuple[str, Callable[[], Any]]]] = {
         (DOCUMENT, lambda: request_logs.make_bundle(request_logs.make_chat_records())),
     ],
     "aider": [(TEXT, test_aider.HISTORY.splitlines)],
+    "claude-requests": [(FOLDER, _request_bodies)],
 }
 """Per format: how its values are laid out in a file, and what makes them."""

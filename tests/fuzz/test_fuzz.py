@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from context_tui.formats.registry import FORMATS
 from tests.fuzz.mutations import case_of
 from tests.fuzz.running import Failure, failures, run
 from tests.fuzz.seeds import SEEDS
@@ -46,14 +47,21 @@ def test_what_was_broken_once(seed: int, tmp_path: Path) -> None:
 
 
 def test_a_number_is_the_same_file_again(tmp_path: Path) -> None:
-    for seed in range(40):
-        for name in ("one", "two"):
-            case_of(seed).write(tmp_path / name)
-        assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    requests = next(seed for seed in range(200) if case_of(seed).format == "claude-requests")
+    for seed in (*range(40), requests):
+        one, two = (tmp_path / f"{name}{seed}" for name in ("one", "two"))
+        case_of(seed).write(one)
+        case_of(seed).write(two)
+        assert _bytes(one) == _bytes(two)
+
+
+def _bytes(path: Path) -> list[tuple[str, bytes]]:
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    return [(file.name if file != path else "", file.read_bytes()) for file in files]
 
 
 def test_every_format_and_layout_comes_up() -> None:
-    assert {case_of(seed).format for seed in range(100)} == set(SEEDS)
+    assert {case_of(seed).format for seed in range(200)} == set(SEEDS) == set(FORMATS)
 
 
 def test_sessions_that_nothing_was_done_to(tmp_path: Path) -> None:

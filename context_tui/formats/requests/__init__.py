@@ -96,7 +96,7 @@ class ClaudeTapFormat(RequestLogFormat):
             return super().list_sessions(path)
         rows = tap.TapDatabase(path).list_rows()
         return [
-            SessionInfo(str(path), self.name, session, client, time=parse_time_ms(updated) / 1000)
+            SessionInfo(str(path), self.name, session, client, time=max(parse_time_ms(updated), 0) / 1000)
             for session, client, updated in rows
         ]
 

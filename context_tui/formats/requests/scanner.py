@@ -114,7 +114,7 @@ class OpenLog:
             other_count = log.count_others(conversation.group) if is_main else 0
             note = f"{format_count(other_count, 'other request')} of its run, in no conversation" if other_count else ""
             title = f"{facts.client}: {title}" if facts.client else title
-            parent, time_s = "" if is_main else f"{path}#{conversation.group}", conversation.time / 1000
+            parent, time_s = "" if is_main else f"{path}#{conversation.group}", max(conversation.time, 0) / 1000
             info = SessionInfo(path, self.source.format_name, name, title, parent, time_s, cwd=facts.cwd, note=note)
             sessions.append(info)
         if not sessions:

@@ -230,7 +230,8 @@ class _BreakSearch:
         breaks = tuple(self._build_break(candidate, levels) for candidate in candidates)
         read = sum(usage.cache_read for usage in self.usages)
         new = sum(usage.context for usage in self.usages) - read - sum(each.tokens for each in breaks)
-        prompts = self._list_prompt_uses() if self.has_cache and self.facts.holds_requests else ()
+        has_prompts = self.has_cache and self.facts.holds_requests and bool(self.facts.prompts)
+        prompts = self._list_prompt_uses() if has_prompts else ()
         first = self._find_first_request(prompts[0].key, levels) if prompts else None
         results = self.has_cache, self._price_hour_cache(breaks), prompts, first
         return CacheHistory(len(self.usages), read, new, breaks, self.rate_table, *results)

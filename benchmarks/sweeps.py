@@ -22,7 +22,7 @@ from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Body, Context, context_at
 from context_tui.session.facts import Usage
 from context_tui.session.values import Kind
-from context_tui.tokens.estimators import count_context_tokens, count_message_tokens
+from context_tui.tokens.estimators import Images, count_context_tokens, count_message_tokens
 
 REQUESTS_BYTES = 10_900_000
 """A session of about 1,000 requests, with recorded compactions."""
@@ -67,6 +67,7 @@ def naive(recording: Recording, policy: Policy, params: Params) -> tuple[list[in
             False,
             True,
             window,
+            images=Images(),
             estimated_tokens=0,
             message_count=len(now.order),
             result_count=0,

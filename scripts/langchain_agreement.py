@@ -149,10 +149,12 @@ sessions; the presets `langchain-clear` and `langchain-summarize` plan for the s
 """
 NOTES = """
 *near* counts the calls with a difference at which the preset's size is within 5 % of the trigger: there, the difference
-of the two estimates decides. LangChain counts characters / 4, an image as 85 tokens, and some characters for the names
-of calls; the preset counts bytes / 4, with an image as its encoded text, so that a session with screenshots reaches its
-trigger earlier. `SummarizationMiddleware` keeps 20 messages of LangChain, in which each result of a reply is one of its
-own (`results_apart` in a policy file).
+of the two estimates decides. LangChain counts characters / 4 of texts, roles, ids and whole calls, 3 tokens for each
+message and 85 for an image. The preset counts bytes / 4, 5 tokens for each message, 30 for each call with its result,
+and 85 for an image. On the session with the largest difference, text outside ASCII makes the preset's size 10 % larger.
+*Other content* are calls at which LangChain would cut inside a message of the recording, between a result and the text
+behind it, which are two messages there. `SummarizationMiddleware` keeps 20 messages of LangChain, in which each result
+of a reply is one of its own (`results_apart` in a policy file).
 """
 
 

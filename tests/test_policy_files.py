@@ -29,6 +29,7 @@ from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from context_tui.session.values import MessageFlag
 from context_tui.session.window import Window
+from context_tui.tokens.estimators import Images
 from tests.formats.recordings import Recording, call, result, text
 from tests.test_added_policies import installed
 from tests.test_vectors import VECTORS
@@ -128,6 +129,7 @@ def state(**values: Any) -> RuntimeState:
         "estimated_tokens": 35_000,
         "message_count": 100,
         "result_count": 20,
+        "images": Images(3, 7_000),
         "reply_tokens": 1_500,
         "reasoning_tokens": 0,
     }
@@ -177,6 +179,8 @@ def test_triggers(trigger: str, value: int | None, limit: int | None, fires: boo
         ('count = "recorded"\noutput = true', 42_000),
         ('count = "uncached"', 10_000),
         ('count = "estimate"\nbytes_per_token = 3.5\nper_message = 10', 40_000 + 1_000),
+        ('count = "estimate"\nper_result = 30', 35_000 + 20 * 30),
+        ('count = "estimate"\nper_image = 85', 35_000 - 7_000 + 3 * 85),
     ],
 )
 def test_sizes(size: str, tokens: int) -> None:

@@ -39,7 +39,7 @@ from context_tui.policies.base import BasePolicy, Policy, build_empty_plan
 from context_tui.policies.base import Params as AnyParams
 from context_tui.policies.parameter_space import build_params
 from context_tui.policies.registry import POLICIES
-from context_tui.policies.runtime_state import RuntimeState
+from context_tui.policies.runtime_state import RuntimeState, count_context_images
 from context_tui.policies.trigger_points import find_phases, iterate_runtime_states
 from context_tui.session.context import Context
 from context_tui.session.facts import Usage
@@ -111,6 +111,7 @@ def _essence(state: RuntimeState) -> object:
         state.result_count,
         state.reply_tokens if state.recorded_usage else 0,
         state.reasoning_tokens,
+        state.images,
     )
     return state.at, state.believed_tokens, size, state.idle_seconds, state.has_assistant, state.window, counts
 
@@ -170,6 +171,7 @@ def naive(
             state = replace(state, firing_only=True, window=session.window_at(message), message_count=len(messages))
             sums = index_context(now.context_at())
             state = replace(state, estimated_tokens=sums.total, result_count=len(sums.results.block))
+            state = replace(state, images=count_context_images(now.context_at()))
             if policy.trigger(state, params).fires:
                 plan = policy.plan(now.context_at(), params, state)
                 if plan.has_changes:

@@ -11,6 +11,7 @@ from context_tui.session.values import Role, value_class
 from context_tui.session.window import Window
 from context_tui.tokens.accounting import compute_believed_size, find_last_request
 from context_tui.tokens.context_index import index_context
+from context_tui.tokens.estimators import Images, count_images
 from context_tui.tokens.running_sizes import count_past_reasoning
 
 
@@ -27,6 +28,7 @@ class RuntimeState:
         firing_only: whether a chain runs only the policies that fire, if any of them do.
         context_rewritten: whether an earlier policy has changed the context.
         estimated_tokens, message_count, result_count: tokens (``bytes/4``), messages and results of the context.
+        images: blocks with images in the context, whose tokens ``estimated_tokens`` includes.
         reply_tokens: estimated tokens of the reply to the last request.
         reasoning_tokens: hidden reasoning of finished turns as the runtime counts it.
     """
@@ -45,6 +47,7 @@ class RuntimeState:
     estimated_tokens: int = field(kw_only=True)
     message_count: int = field(kw_only=True)
     result_count: int = field(kw_only=True)
+    images: Images = field(kw_only=True)
     reply_tokens: int = field(kw_only=True)
     reasoning_tokens: int = field(kw_only=True)
 
@@ -95,6 +98,16 @@ def compute_idle_seconds(facts: Facts, context: Context, length: int) -> tuple[f
     return None, False
 
 
+def count_context_images(context: Context) -> Images:
+    """Count the images of a context, without those in blocks whose body is replaced."""
+    facts = context.facts
+    if not facts.image_rows:
+        return Images()
+    owner, positions = facts.block_message, index_context(context).position_of
+    rows = (row for row in facts.image_rows if owner[row] in positions and row not in context.replacements)
+    return count_images(facts, rows)
+
+
 def build_runtime_state(
     context: Context,
     window: Window,
@@ -124,6 +137,7 @@ def build_runtime_state(
         estimated_tokens=index.total,
         message_count=len(context),
         result_count=len(index.results.block),
+        images=count_context_images(context),
         reply_tokens=0 if reply_position is None else index.tokens[reply_position],
         reasoning_tokens=count_past_reasoning(facts, context.order),
     )

@@ -10,7 +10,7 @@ from context_tui.compaction.changes import Change, StackedChanges
 from context_tui.compaction.plan import PROTECTED_CODES, KeepReason, Plan, Trigger
 from context_tui.errors import PlanError
 from context_tui.policies.base import Params, Policy
-from context_tui.policies.runtime_state import RuntimeState
+from context_tui.policies.runtime_state import RuntimeState, count_context_images
 from context_tui.session.context import Context
 from context_tui.tokens.context_index import index_context
 
@@ -56,6 +56,7 @@ def plan_steps(name: str, params: Params, steps: PolicySteps, context: Context, 
             current = last_plan.build_context_after()
             tokens = index_context(current).total
             state = replace(state, believed_tokens=tokens, estimated_tokens=tokens, context_rewritten=True)
+            state = replace(state, images=count_context_images(current))
     if last_plan is None:
         raise PlanError(f"{name}: no policies are named")
 

@@ -50,6 +50,7 @@ def iterate_runtime_states(
                 estimated_tokens=sizes.count_context(epoch, at),
                 message_count=sizes.message_count(epoch, at),
                 result_count=sizes.result_count(epoch, at),
+                images=sizes.count_images(epoch, at),
                 reply_tokens=sizes.count_between(reply, reply + 1) if reply >= 0 else 0,
                 reasoning_tokens=reasoning.tokens,
             )

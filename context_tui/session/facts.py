@@ -278,6 +278,7 @@ class Facts:
         self.json_bytes = array("Q")  # tool_result: bytes of its content as compact JSON
         self.boundary_shifts = array("I")  # tool_result: see `blocks.compute_boundary_shifts`
         self.wide_bytes: dict[int, int] = {}  # tool_result: bytes of its text beyond one per UTF-16 unit
+        self.image_rows = array("l")  # images, and tool_results that contain images
         self.tool = array("l")  # call and result: row of `tools`
         self.call = array("l")  # call and result: row of `calls`
         self.path = array("l")  # call that reads a file: row of `paths`
@@ -417,6 +418,8 @@ class Facts:
         kind = {"redacted_thinking": Kind.THINKING, "image": Kind.IMAGE}.get(str(name), Kind.OTHER)
         if self.role[message] == _USER:
             self._mark_turn_start(message, flags)
+        if kind == Kind.IMAGE:
+            self.image_rows.append(len(self.kind))
         return self._append_block(message, kind, flags | BlockFlag.UNKNOWN_SIZE, 0, 0, 0, 0, -1, -1, -1)
 
     def add_text(self, message: int, body: str, flags: int = 0) -> int:
@@ -477,6 +480,8 @@ class Facts:
         flags |= body_flags | BlockFlag.ERROR if is_error else body_flags
         earlier, sizes = self.call_result[call], (size, text, json_size, shifts)
         self.call_result[call] = row = self._append_block(message, _TOOL_RESULT, flags, *sizes, tool, call, -1)
+        if flags & BlockFlag.HAS_IMAGE:
+            self.image_rows.append(row)
         if wide:
             self.wide_bytes[row] = wide
         if earlier >= 0:
@@ -531,6 +536,8 @@ class Facts:
         if source.path[row] >= 0:
             path = self._intern(source.paths[source.path[row]], self.paths, self._path_ids)
         new_row = self._append_block(message, kind, flags, size, text, json_size, shifts, tool, call, path)
+        if kind == Kind.IMAGE or flags & BlockFlag.HAS_IMAGE:
+            self.image_rows.append(new_row)
         if row in source.read_range:
             self.read_range[new_row] = source.read_range[row]
         if start:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from context_tui.errors import PlanError
 from context_tui.session.blocks import BYTES_PER_TOKEN, bytes_to_tokens
@@ -25,6 +26,19 @@ def bytes4(facts: Facts, block: int) -> int:
     if kind == _IMAGE:
         return IMAGE_TOKENS
     return 0 if kind == _OTHER else facts.size[block] // BYTES_PER_TOKEN
+
+
+class Images(NamedTuple):
+    """Blocks that are images or contain some: their number, and their tokens by ``bytes/4``, encoded data included."""
+
+    blocks: int = 0
+    tokens: int = 0
+
+
+def count_images(facts: Facts, rows: Iterable[int]) -> Images:
+    """Count the images in these rows, which must all be blocks with images."""
+    tokens = [bytes4(facts, row) for row in rows]
+    return Images(len(tokens), sum(tokens))
 
 
 def estimate_text(text: str) -> int:

@@ -8,9 +8,9 @@ from itertools import accumulate
 from context_tui.session.context import CLEARED_BODIES
 from context_tui.session.drops import find_drops
 from context_tui.session.facts import Epoch, Facts
-from context_tui.session.values import Checkpoint, Kind, MessageFlag, Role
+from context_tui.session.values import BlockFlag, Checkpoint, Kind, MessageFlag, Role
 from context_tui.tokens.accounting import BelievedSize
-from context_tui.tokens.estimators import bytes4, count_message_tokens
+from context_tui.tokens.estimators import Images, bytes4, count_message_tokens
 
 
 class RunningSizes:
@@ -28,14 +28,18 @@ class RunningSizes:
         for message, is_sent in enumerate(self.is_sent):
             checkpoint()
             tokens.append(count_message_tokens(facts, message) if is_sent else 0)
-        self._sums = list(accumulate(tokens, initial=0))
-        self._message_counts = list(accumulate(self.is_sent, initial=0))
+        self._tokens, self._message_counts = _RunningSum(tokens), _RunningSum(self.is_sent)
         results, answers = [0] * len(facts), Kind.TOOL_RESULT
         for row, kind in enumerate(facts.kind):
             if kind == answers and self.is_sent[facts.block_message[row]]:
                 results[facts.block_message[row]] += 1
-        self._result_counts = list(accumulate(results, initial=0))
-        self._freed = _FenwickTree(len(facts))
+        self._result_counts = _RunningSum(results)
+        image_counts, image_tokens = [0] * len(facts), [0] * len(facts)
+        for row in facts.image_rows:
+            if self.is_sent[message := facts.block_message[row]]:
+                image_counts[message] += 1
+                image_tokens[message] += bytes4(facts, row)
+        self._image_counts, self._image_tokens = _RunningSum(image_counts), _RunningSum(image_tokens)
         self._cleared: set[int] = set()
         self._compaction = self._drop = 0
         replies = (m if is_sent and facts.role[m] == assistant else -1 for m, is_sent in enumerate(self.is_sent))
@@ -60,11 +64,11 @@ class RunningSizes:
 
     def count_between(self, first: int, end: int) -> int:
         """Count the tokens in the messages from *first* up to but not including *end*."""
-        return self._sums[end] - self._sums[first] - self._freed.sum_between(first, end) if first < end else 0
+        return self._tokens.sum_between(first, end)
 
     def count_context(self, epoch: Epoch, at: int) -> int:
         """Count the tokens in the context that *epoch* has before message *at*."""
-        return sum(self.count_between(messages.start, messages.stop) for messages in _list_ranges(epoch, at))
+        return _sum_ranges(self._tokens, epoch, at)
 
     def believed_size(self, epoch: Epoch, at: int, request: int) -> BelievedSize:
         """Return the believed size of a context; *request* is the row of its last request, or -1 if it has none."""
@@ -81,6 +85,10 @@ class RunningSizes:
         """Return the number of tool results in the context before message *at*, including cleared ones."""
         return _sum_ranges(self._result_counts, epoch, at)
 
+    def count_images(self, epoch: Epoch, at: int) -> Images:
+        """Count the images in the context before message *at*, without those in cleared results."""
+        return Images(_sum_ranges(self._image_counts, epoch, at), _sum_ranges(self._image_tokens, epoch, at))
+
     def last_assistant(self, epoch: Epoch, at: int) -> int:
         """Return the last assistant message in the context before message *at*, or -1 if there is none."""
         for messages in reversed(_list_ranges(epoch, at)):
@@ -94,39 +102,46 @@ class RunningSizes:
             message = facts.block_message[row]
             if row not in self._cleared and self.is_sent[message] and facts.kind[row] == Kind.TOOL_RESULT:
                 self._cleared.add(row)
-                self._freed.add(message, bytes4(facts, row) - CLEARED_BODIES["recorded"].tokens)
+                self._tokens.add(message, CLEARED_BODIES["recorded"].tokens - bytes4(facts, row))
+                if facts.block_flags[row] & BlockFlag.HAS_IMAGE:
+                    self._image_counts.add(message, -1)
+                    self._image_tokens.add(message, -bytes4(facts, row))
 
 
 def _list_ranges(epoch: Epoch, at: int) -> tuple[range, ...]:
     return (*epoch.prefix.ranges, range(epoch.start, at))
 
 
-def _sum_ranges(counts: list[int], epoch: Epoch, at: int) -> int:
-    """Sum what the running sums *counts* count in the context that *epoch* has before message *at*."""
-    return sum(counts[messages.stop] - counts[messages.start] for messages in _list_ranges(epoch, at) if messages)
+def _sum_ranges(counts: _RunningSum, epoch: Epoch, at: int) -> int:
+    """Sum the numbers of the messages in the context that *epoch* has before message *at*."""
+    return sum(counts.sum_between(messages.start, messages.stop) for messages in _list_ranges(epoch, at))
 
 
-class _FenwickTree:
-    """List of numbers with changes and range sums in logarithmic time."""
+class _RunningSum:
+    """Sums of a number per message: in constant time, or logarithmic time once numbers have changed (Fenwick tree)."""
 
-    def __init__(self, length: int) -> None:
-        self._tree = [0] * (length + 1)
-        self._empty = True
+    def __init__(self, numbers: Iterable[int]) -> None:
+        self._sums = list(accumulate(numbers, initial=0))
+        self._changes: list[int] = []
 
-    def add(self, at: int, amount: int) -> None:
-        self._empty = False
-        at += 1
-        while at < len(self._tree):
-            self._tree[at] += amount
-            at += at & -at
+    def add(self, message: int, amount: int) -> None:
+        if not self._changes:
+            self._changes = [0] * len(self._sums)
+        place = message + 1
+        while place < len(self._changes):
+            self._changes[place] += amount
+            place += place & -place
 
     def sum_between(self, first: int, end: int) -> int:
-        return 0 if self._empty else self._sum_to(end) - self._sum_to(first)
+        if first >= end:
+            return 0
+        total = self._sums[end] - self._sums[first]
+        return total + self._sum_changes(end) - self._sum_changes(first) if self._changes else total
 
-    def _sum_to(self, end: int) -> int:
+    def _sum_changes(self, end: int) -> int:
         total = 0
         while end:
-            total += self._tree[end]
+            total += self._changes[end]
             end &= end - 1
         return total
 

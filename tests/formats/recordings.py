@@ -17,6 +17,7 @@ from context_tui.session.values import Role
 
 Record = dict[str, Any]
 Block = dict[str, Any]
+IMAGE: Block = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0K" * 300}}
 
 
 def text(words: str) -> Block:
@@ -164,6 +165,7 @@ def conversations(draw: st.DrawFn, *, compactions: bool = True) -> Recording:
         clock += timedelta(seconds=seconds)
         return {"timestamp": clock.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
 
+    bodies = ["short", "long \n" * 500, "é" * 1_500, [text("part ")] * 300, {"k": "v" * 2_500}, [text("a"), IMAGE]]
     for turn in range(draw(st.integers(1, 6))):
         if compactions and turn and draw(st.integers(0, 3)) == 0:
             recording.boundary(draw(st.integers(1, 200_000)))
@@ -171,7 +173,9 @@ def conversations(draw: st.DrawFn, *, compactions: bool = True) -> Recording:
             recording.attachment("file", content="attached")
         elif compactions and turn and draw(st.integers(0, 5)) == 0:
             recording.clear()
-        recording.user(f"turn {turn} " + "x" * draw(st.integers(0, 60)), **later(draw(st.sampled_from([1, 299, 300]))))
+        typed = f"turn {turn} " + "x" * draw(st.integers(0, 60))
+        content = [text(typed), IMAGE] if draw(st.integers(0, 7)) == 0 else typed
+        recording.user(content, **later(draw(st.sampled_from([1, 299, 300]))))
         for step in range(draw(st.integers(0, 4))):
             own = [f"t{turn}-{step}-{number}" for number in range(draw(st.integers(1, 3)))]
             use = draw(st.sampled_from([{}, usage(fresh=draw(st.integers(1, 180_000)), read=draw(st.integers(0, 9)))]))
@@ -181,9 +185,7 @@ def conversations(draw: st.DrawFn, *, compactions: bool = True) -> Recording:
             if compactions and calls and draw(st.integers(0, 5)) == 0:
                 recording.microcompact(*draw(st.lists(st.sampled_from(calls), max_size=3)))
             for call_id in own:
-                body = draw(
-                    st.sampled_from(["short", "long \n" * 500, "é" * 1_500, [text("part ")] * 300, {"k": "v" * 2_500}])
-                )
+                body = draw(st.sampled_from(bodies))
                 recording.results(result(call_id, body), **later(3))
             calls += own
         if draw(st.booleans()):

@@ -23,7 +23,7 @@ from context_tui.lab.replay.result import CompactionHandling, find_changed_rows
 from context_tui.session.context import Body, Context
 from context_tui.session.values import Kind, Role
 from context_tui.tokens.context_index import ContextIndex, index_context
-from context_tui.tokens.estimators import bytes4, count_message_tokens
+from context_tui.tokens.estimators import Images, bytes4, count_images, count_message_tokens
 from context_tui.tokens.running_sizes import PastReasoning
 
 
@@ -165,6 +165,7 @@ class History:
         self._split_cache = (0, 0, 0), (ZERO_AMOUNT, ZERO_AMOUNT)  # last key and value
         self._position_cache: tuple[dict[int, int], int] = {}, 0  # positions, and the number of indexed messages
         self._reasoning_cache = 0, 0, PastReasoning(recording.facts)  # generation, number of messages, their reasoning
+        self._image_cache = 0, 0, Images()  # generation, number of image rows passed, images among them
         self._context: Context | None = None  # the last context that was built
         self._context_index: ContextIndex | None = None  # an index that grows with the history
         self._appended = recording.get_appended(recorded)
@@ -212,6 +213,23 @@ class History:
         reasoning.update(self.order[length:])
         self._reasoning_cache = self.generation, len(self.order), reasoning
         return reasoning.tokens
+
+    def count_images(self) -> Images:
+        """Count the images in the history, without those in blocks whose body is replaced."""
+        facts = self.recording.facts
+        if not facts.image_rows:
+            return Images()
+        generation, seen, images = self._image_cache
+        if generation != self.generation:
+            seen, images = 0, Images()
+        owner, positions, rows = facts.block_message, self._positions, list[int]()
+        while seen < len(facts.image_rows) and owner[facts.image_rows[seen]] < self.end_message:
+            rows.append(facts.image_rows[seen])
+            seen += 1
+        new = count_images(facts, (row for row in rows if owner[row] in positions and row not in self.replaced))
+        images = Images(images.blocks + new.blocks, images.tokens + new.tokens)
+        self._image_cache = self.generation, seen, images
+        return images
 
     def find_last_assistant(self) -> int:
         """Return the last assistant message in prompt order, or -1 if there is none."""

@@ -219,6 +219,7 @@ class Walk:
                 generation, estimate = self.history.generation, self.history.estimate
                 state = replace(state, believed_tokens=estimate, estimated_tokens=estimate, context_rewritten=True)
                 state = replace(state, message_count=len(self.history.order), result_count=self.history.results)
+                state = replace(state, images=self.history.count_images())
             trigger = step.policy.trigger(state, step.params)
             if trigger.fires:
                 self._fire(step, state, message)
@@ -250,6 +251,7 @@ class Walk:
             estimated_tokens=history.estimate,
             message_count=len(history.order),
             result_count=history.results,
+            images=history.count_images(),
             reply_tokens=history.tokens_before[reply + 1] - history.tokens_before[reply] if usage is not None else 0,
             reasoning_tokens=history.count_past_reasoning(),
         )

@@ -27,6 +27,8 @@ class Size(Part):
         reasoning: whether ``recorded+new`` adds the hidden reasoning of finished turns as the runtime counts it.
         bytes_per_token, per_message: bytes per token, and extra tokens per message, in estimates of the context and of
             its kept end.
+        per_result, per_image: extra tokens per tool result (with its call), and tokens of an image in place of its
+            encoded data, in estimates of the context.
         as_json: whether results in the kept end count as JSON text.
         by_character: whether results to clear or keep count as characters / 4, and images as 2,000 tokens.
     """
@@ -36,6 +38,8 @@ class Size(Part):
     reasoning: bool = False
     bytes_per_token: float = Field(default=4.0, ge=0.5, le=100)
     per_message: int = Field(default=0, ge=0, le=1_000)
+    per_result: int = Field(default=0, ge=0, le=1_000)
+    per_image: int | None = Field(default=None, ge=0, le=100_000)
     as_json: bool = False
     by_character: bool = False
 
@@ -65,7 +69,11 @@ class Size(Part):
         return Belief(self._estimate_context(state), f"estimated: {reason}")
 
     def _estimate_context(self, state: RuntimeState) -> int:
-        return self._scale_tokens(state.estimated_tokens) + state.message_count * self.per_message
+        tokens, extra = state.estimated_tokens, state.message_count * self.per_message
+        extra += state.result_count * self.per_result
+        if self.per_image is not None:
+            tokens, extra = tokens - state.images.tokens, extra + state.images.blocks * self.per_image
+        return self._scale_tokens(tokens) + extra
 
     def _scale_tokens(self, tokens: int) -> int:
         """Convert tokens by ``bytes/4`` to tokens by this estimator."""

@@ -102,7 +102,8 @@ def convert_message(message: Message) -> Iterator[tuple[Any, list[Message]]]:
             for block in content
             if block.get("type") == "tool_use"
         ]
-        yield AIMessage(_join_texts(content), tool_calls=calls, id=f"{number}/0"), content
+        texts = "".join(str(block.get("text") or "") for block in content if block.get("type") == "text")
+        yield AIMessage(texts, tool_calls=calls, id=f"{number}/0"), content
         return
     others: list[Message] = []
     for at, block in enumerate(content):
@@ -110,17 +111,21 @@ def convert_message(message: Message) -> Iterator[tuple[Any, list[Message]]]:
             others.append(block)
         if others and (block.get("type") == "tool_result" or at == len(content) - 1):
             end = at + (block.get("type") != "tool_result")
-            yield HumanMessage(_join_texts(others), id=f"{number}/{end - len(others)}"), others
+            yield HumanMessage(_convert_content(others), id=f"{number}/{end - len(others)}"), others
             others = []
         if block.get("type") == "tool_result":
-            text, call = _join_texts(block.get("content")), str(block.get("tool_use_id") or "")
-            yield ToolMessage(text, tool_call_id=call, id=f"{number}/{at}"), [block]
+            body, call = _convert_content(block.get("content")), str(block.get("tool_use_id") or "")
+            yield ToolMessage(body, tool_call_id=call, id=f"{number}/{at}"), [block]
 
 
-def _join_texts(content: Any) -> str:
-    if isinstance(content, list):
-        return "".join(str(block.get("text") or "") for block in content if block.get("type") == "text")
-    return content if isinstance(content, str) else json.dumps(content or "")
+def _convert_content(content: Any) -> Any:
+    """Return texts joined, the blocks where images stand among them, and any other content as JSON."""
+    if isinstance(content, str) or not content:
+        return content or ""
+    types = {block.get("type") for block in content if isinstance(block, dict)} if isinstance(content, list) else {None}
+    if types <= {"text"} and all(isinstance(block, dict) for block in content):
+        return "".join(str(block.get("text") or "") for block in content)
+    return content if types <= {"text", "image"} else json.dumps(content)
 
 
 def _get_number(name: str) -> int | str:

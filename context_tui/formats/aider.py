@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Claim, SessionFile
+from context_tui.formats.kit.blocks import build_text
 from context_tui.formats.kit.document_scanner import DocumentFormat, DocumentShape
 from context_tui.formats.kit.documents import Run
 from context_tui.formats.kit.files import read_whole_file
@@ -32,7 +33,7 @@ from context_tui.formats.kit.message_builder import (
     group_records,
 )
 from context_tui.formats.kit.usage import make_cached_usage
-from context_tui.formats.kit.values import build_text, parse_time_ms
+from context_tui.formats.kit.values import parse_time_ms
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import BOM
 from context_tui.session.values import Role

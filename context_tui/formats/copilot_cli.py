@@ -14,14 +14,17 @@ from typing import Any, ClassVar, NamedTuple
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Claim, Format, Scanner, SessionFile
-from context_tui.formats.kit.branches import BRANCH_PREFIX, find_branch
-from context_tui.formats.kit.files import (
-    find_program_folder,
-    list_entries,
-    parse_first_values,
-    read_first_object,
-    read_first_objects,
+from context_tui.formats.kit.blocks import (
+    Block,
+    build_image,
+    build_text,
+    build_tool_result,
+    build_tool_use,
+    parse_arguments,
 )
+from context_tui.formats.kit.branches import BRANCH_PREFIX, find_branch
+from context_tui.formats.kit.files import find_program_folder, list_entries
+from context_tui.formats.kit.heads import parse_first_values, read_first_object, read_first_objects
 from context_tui.formats.kit.line_scanner import LineScanner, list_only_session
 from context_tui.formats.kit.lines import LineFile, find_matching_lines
 from context_tui.formats.kit.message_builder import (
@@ -40,12 +43,7 @@ from context_tui.formats.kit.values import (
     as_list,
     as_object,
     as_text,
-    build_image,
-    build_text,
-    build_tool_result,
-    build_tool_use,
     format_title,
-    parse_arguments,
     parse_id,
     parse_time_ms,
     parse_tokens_or_note,
@@ -57,7 +55,6 @@ from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import Role
 from context_tui.text.sanitize import truncate_name
 
-Block = dict[str, Any]
 Data = dict[str, Any]
 HIDDEN_SUMMARY: Block = {"type": "hidden_summary"}
 """Placeholder of a summary that the file lacks."""

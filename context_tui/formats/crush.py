@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.formats.base import Claim, Format, Scanner, SessionFile
+from context_tui.formats.kit.blocks import Block, build_text, build_tool_result, build_tool_use, parse_arguments
 from context_tui.formats.kit.databases import (
     SQLITE_MAGIC,
     Database,
@@ -30,24 +31,13 @@ from context_tui.formats.kit.entry_scanner import (
     replace_usage,
 )
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, ParsedRecord
-from context_tui.formats.kit.values import (
-    build_text,
-    build_tool_result,
-    build_tool_use,
-    parse_arguments,
-    parse_id,
-    parse_time_ms,
-    parse_tokens,
-    parse_usage_or_note,
-)
+from context_tui.formats.kit.values import parse_id, parse_time_ms, parse_tokens, parse_usage_or_note
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import MessageFlag, Role
 from context_tui.text.sanitize import truncate_name
-
-Block = dict[str, Any]
 
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "tool": Role.USER, "system": Role.SYSTEM}
 FAILED_REASONS = ("error", "canceled")

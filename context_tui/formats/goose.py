@@ -12,6 +12,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner, SessionFile
+from context_tui.formats.kit.blocks import (
+    Block,
+    are_results,
+    build_image,
+    build_text,
+    build_tool_result,
+    build_tool_use,
+)
 from context_tui.formats.kit.databases import (
     SQLITE_MAGIC,
     Database,
@@ -29,25 +37,13 @@ from context_tui.formats.kit.entry_scanner import (
     replace_summaries,
     replace_usage,
 )
-from context_tui.formats.kit.files import (
-    ALL_PROJECTS,
-    find_data_home,
-    list_files,
-    parse_first_values,
-    read_file_stamp,
-    read_first_objects,
-    read_whole_file,
-)
+from context_tui.formats.kit.files import ALL_PROJECTS, find_data_home, list_files, read_file_stamp, read_whole_file
+from context_tui.formats.kit.heads import parse_first_values, read_first_objects
 from context_tui.formats.kit.line_scanner import list_only_session, parse_object
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, MetadataRecord, ParsedRecord
 from context_tui.formats.kit.values import (
-    are_results,
     as_list,
     as_object,
-    build_image,
-    build_text,
-    build_tool_result,
-    build_tool_use,
     format_title,
     list_objects,
     parse_id,
@@ -60,8 +56,6 @@ from context_tui.session.facts import Usage, order_at
 from context_tui.session.jsontext import compact_json, find_value_ranges, try_loads
 from context_tui.session.session import SessionInfo
 from context_tui.session.values import BlockFlag, MessageFlag, Role
-
-Block = dict[str, Any]
 
 IGNORED_TYPES = frozenset(
     {

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim
+from context_tui.formats.kit.blocks import Block, build_tool_result, build_tool_use, parse_image_url
 from context_tui.formats.kit.document_scanner import DocumentFormat, DocumentShape
 from context_tui.formats.kit.documents import (
     MAX_CHECKED_ELEMENTS,
@@ -23,7 +24,7 @@ from context_tui.formats.kit.documents import (
     decode_members,
     find_runs,
 )
-from context_tui.formats.kit.files import parse_first_values
+from context_tui.formats.kit.heads import parse_first_values
 from context_tui.formats.kit.message_builder import (
     FullCompactionRecord,
     MessageBuilder,
@@ -41,12 +42,9 @@ from context_tui.formats.kit.values import (
     as_list,
     as_object,
     as_text,
-    build_tool_result,
-    build_tool_use,
     list_objects,
     parse_blocks,
     parse_id,
-    parse_image_url,
     parse_usage_or_note,
 )
 from context_tui.formats.openai.reader import FunctionCalls, parse_call, parse_content_part
@@ -67,7 +65,6 @@ REMOVAL_TYPES = ("remove", "RemoveMessage")
 WRAPPER_KEYS = ("values", "checkpoint", "channel_values", "outputs", "output")
 """Members of states, checkpoints and runs that may hold the messages."""
 MAX_WRAPPING_DEPTH = 5
-Block = dict[str, Any]
 MESSAGE_LISTS = MessageLists(
     keys=("messages",), required_keys=("type",), excluded_keys=("messages", "parentUuid", "sessionId")
 )

@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 from context_tui.formats.base import Claim, SessionFile
 from context_tui.formats.kit.document_scanner import DocumentFormat, DocumentShape, copy_document, read_document_title
 from context_tui.formats.kit.documents import Element, Run
-from context_tui.formats.kit.files import find_home_folder, parse_first_values
+from context_tui.formats.kit.files import find_home_folder
+from context_tui.formats.kit.heads import parse_first_values
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, MetadataRecord, ParsedRecord
 from context_tui.formats.kit.response_items import is_item, parse_item, parse_response_items
 from context_tui.formats.kit.usage import parse_openai_usage

@@ -10,24 +10,13 @@ from typing import Any, ClassVar
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim
 from context_tui.formats.codex.rollout import RolloutItems, mark_injected
 from context_tui.formats.kit import response_items
+from context_tui.formats.kit.blocks import Block, extract_text
 from context_tui.formats.kit.document_scanner import DocumentContent, DocumentFormat, copy_document
 from context_tui.formats.kit.documents import MessageLists, Run, get_response, read_head_run
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, ParsedRecord, UsageRecord
-from context_tui.formats.kit.response_items import (
-    HOSTED_TYPES,
-    THINKING_LOSS,
-    Block,
-    Item,
-    ItemWriter,
-    ResponseGrouping,
-    build_thinking,
-    filter_known_items,
-    is_item,
-    parse_item,
-    parse_response_items,
-)
+from context_tui.formats.kit.response_items import Item
 from context_tui.formats.kit.usage import parse_openai_usage
-from context_tui.formats.kit.values import extract_text, parse_blocks, parse_time_ms, parse_usage_or_note
+from context_tui.formats.kit.values import parse_blocks, parse_time_ms, parse_usage_or_note
 from context_tui.formats.kit.writing import convert_function_schema, parse_tool_schemas, write_json
 from context_tui.session.losses import Losses
 from context_tui.session.memory import Origin
@@ -53,7 +42,7 @@ class ResponsesShape:
     lists: ClassVar[MessageLists] = ITEM_LISTS
 
     def __init__(self) -> None:
-        self._replies = ResponseGrouping()
+        self._replies = response_items.ResponseGrouping()
         self._has_instructions = False  # a system prompt was read, or can no longer follow
 
     @staticmethod
@@ -83,13 +72,13 @@ class ResponsesShape:
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
         if isinstance(value, dict) and value.get("type") == _RESPONSE:
-            record = parse_response_items(value.get("output"))
+            record = response_items.parse_response_items(value.get("output"))
             usage, notes = parse_usage_or_note(parse_openai_usage, value.get("usage"))
             notes, time = (*record.notes, *notes), parse_time_ms(value.get("created_at"))
             if isinstance(record, MessageRecord):
                 return replace(record, usage=usage, time=time, notes=notes)
             return UsageRecord(usage, time, notes=notes)
-        record = parse_item(value)
+        record = response_items.parse_item(value)
         return mark_injected(record) if isinstance(record, MessageRecord) and record.role != Role.SYSTEM else record
 
     def resolve_in_order(self, value: Any, parsed: ParsedRecord) -> ParsedRecord:
@@ -125,7 +114,8 @@ def find_items(origin: Origin, rollout: RolloutItems) -> list[Item] | None:
         return rollout.find_items(origin)
     values = [content.decode_element(row) for row in content.facts.records_of(origin.message)]
     item_lists = (
-        filter_known_items(value["output"])[0] if value.get("type") == "response" else [value] for value in values
+        response_items.filter_known_items(value["output"])[0] if value.get("type") == "response" else [value]
+        for value in values
     )
     return [item for items in item_lists for item in items]
 
@@ -133,7 +123,7 @@ def find_items(origin: Origin, rollout: RolloutItems) -> list[Item] | None:
 def write_request(session: Session, path: Path) -> Losses:
     """Write a request with the model, the instructions, the items and the tools, and return the losses."""
     losses = Losses()
-    writer = ItemWriter(session, losses, partial(find_items, rollout=RolloutItems()))
+    writer = response_items.ItemWriter(session, losses, partial(find_items, rollout=RolloutItems()))
     items = [each.item for message in session.context_at().order for each in writer.write_message(message)]
     tools = session.content.tools()
     request = {
@@ -151,9 +141,9 @@ def _build_sendable_item(item: Item, losses: Losses) -> Item | None:
     """Build an item that may be sent; None for reasoning without its encrypted content."""
     kind = item.get("type")
     if kind == "reasoning" and not item.get("encrypted_content"):
-        losses.omit(THINKING_LOSS, build_thinking(item))
+        losses.omit(response_items.THINKING_LOSS, response_items.build_thinking(item))
         return None
-    if kind in HOSTED_TYPES:
+    if kind in response_items.HOSTED_TYPES:
         return item
     status = kind in _WITH_STATUS
     return {name: value for name, value in item.items() if name in SENDABLE_MEMBERS and (status or name != "status")}
@@ -185,7 +175,7 @@ class ResponsesFormat(DocumentFormat):
             return None
         if run.key == "output":
             return Claim(90, "a response") if run.get("object") == "response" else None
-        if any(map(is_item, run.elements)):
+        if any(map(response_items.is_item, run.elements)):
             return Claim(90, "items of the Responses API")
         is_described = isinstance(run.get("model"), str) or isinstance(run.get("instructions"), str)
         is_request = is_described or run.get("previous_response_id") is not None

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 from context_tui.formats.base import Claim, SessionFile
 from context_tui.formats.kit.document_scanner import DocumentFormat, DocumentShape, copy_document, read_document_title
 from context_tui.formats.kit.documents import Element, Run, decode_items, decode_members, make_run
-from context_tui.formats.kit.files import parse_first_values
+from context_tui.formats.kit.heads import parse_first_values
 from context_tui.formats.kit.message_builder import (
     MessageBuilder,
     MessageRecord,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from context_tui.formats.base import Claim
 from context_tui.formats.cline.task_files import CONVERSATION_FILES
-from context_tui.formats.kit.files import parse_first_values
+from context_tui.formats.kit.heads import parse_first_values
 
 DOCUMENT_STRENGTH = 90
 ARRAY_STRENGTH = 88

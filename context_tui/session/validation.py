@@ -16,12 +16,13 @@ MAX_TIME_MS = 32_503_680_000_000
 ROLES = ("user", "assistant")
 MAX_DIGITS = 4_000
 """Maximum number of digits of an integer; Python refuses to format longer ones."""
-_STRING_FIELDS = {
+STRING_MEMBERS = {
     "text": ("text",),
     "thinking": ("thinking", "signature"),
     "tool_use": ("id", "name"),
     "tool_result": ("tool_use_id",),
 }
+"""Members that must be text or missing, by type of block."""
 _SCALARS = (str, float, bool, type(None))
 
 
@@ -57,7 +58,7 @@ def _find_block_error(block: Any) -> str:
     kind = block.get("type")
     if not isinstance(kind, str):
         return f"its type is {_describe_value(kind)}; give a string"
-    for name in _STRING_FIELDS.get(kind, ()):
+    for name in STRING_MEMBERS.get(kind, ()):
         if not isinstance(block.get(name), str | None):
             return f"its {name} is {_describe_type(block[name])}; give a string"
     return ""

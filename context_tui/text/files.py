@@ -13,7 +13,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from errno import EEXIST
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -161,7 +160,7 @@ def move_new(source: Path, target: Path) -> None:
         raise
     except OSError:  # a file system without hard links
         if os.path.lexists(target):
-            raise FileExistsError(EEXIST, os.strerror(EEXIST), str(target)) from None
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
         os.rename(source, target)
     sync_folder(target.parent)
 
@@ -198,12 +197,9 @@ def remove_open_folders() -> None:
 
 def find_leftovers(folder: Path) -> list[Path]:
     """Return the private folders that this user's killed runs left in *folder*, sorted, or none if it is unreadable."""
-    try:
-        with os.scandir(folder) as entries:
-            names = sorted(entry.name for entry in entries if _NAME.fullmatch(entry.name))
-    except (OSError, ValueError):
-        return []
-    leftovers = []
+    names, leftovers = list[str](), list[Path]()
+    with suppress(OSError, ValueError), os.scandir(folder) as entries:
+        names = sorted(entry.name for entry in entries if _NAME.fullmatch(entry.name))
     for name in names:
         with _lock_abandoned(folder / name) as is_leftover:
             if is_leftover:

@@ -10,7 +10,7 @@ import pytest
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import HEAD_BYTES
-from context_tui.formats.kit.files import parse_first_values
+from context_tui.formats.kit.heads import parse_first_values
 from context_tui.formats.opening import detect_format
 from context_tui.formats.unsupported import detect_side_file
 

@@ -16,7 +16,8 @@ from typing import Any, ClassVar, NamedTuple
 from context_tui.errors import UnreadableSession
 from context_tui.formats.agent_sdk import writer
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner
-from context_tui.formats.kit.files import parse_first_values, read_first_objects
+from context_tui.formats.kit.blocks import extract_text
+from context_tui.formats.kit.heads import parse_first_values, read_first_objects
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file, list_only_session
 from context_tui.formats.kit.lines import MAX_SEARCHED_BYTES, LineFile, find_matching_lines
 from context_tui.formats.kit.message_builder import FullCompactionRecord, MessageRecord, MetadataRecord, ParsedRecord
@@ -24,7 +25,6 @@ from context_tui.formats.kit.usage import parse_anthropic_usage
 from context_tui.formats.kit.values import (
     as_object,
     as_text,
-    extract_text,
     format_title,
     parse_blocks,
     parse_id,

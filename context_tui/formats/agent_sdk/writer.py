@@ -6,7 +6,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.kit.values import Block, are_results
+from context_tui.formats.kit.blocks import Block, are_results
 from context_tui.formats.kit.writing import INJECTED_LOSS, format_json_line
 from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.kit.values import Block, parse_arguments
+from context_tui.formats.kit.blocks import Block, parse_arguments
 from context_tui.formats.kit.writing import count_injected_losses, write_json
 from context_tui.session.jsontext import compact_text
 from context_tui.session.losses import Losses

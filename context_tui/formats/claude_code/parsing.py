@@ -14,16 +14,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from context_tui.formats.kit.values import (
-    Block,
-    as_object,
-    as_text,
-    build_text,
-    list_objects,
-    parse_blocks,
-    parse_tokens,
-    parse_version,
-)
+from context_tui.formats.kit.blocks import Block, build_text
+from context_tui.formats.kit.values import as_object, as_text, list_objects, parse_blocks, parse_tokens, parse_version
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads, try_loads, utf8_len
 from context_tui.session.session import FileState

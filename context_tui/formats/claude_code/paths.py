@@ -11,7 +11,8 @@ from typing import Any
 
 from context_tui.formats.base import HEAD_BYTES, SessionFile
 from context_tui.formats.claude_code.parsing import COMMAND_START, is_markup
-from context_tui.formats.kit.files import find_home_folder, find_working_folder, list_entries, read_head, read_tail
+from context_tui.formats.kit.files import find_home_folder, find_working_folder, list_entries
+from context_tui.formats.kit.heads import read_head, read_tail
 from context_tui.formats.kit.values import as_object, as_text, list_objects
 from context_tui.formats.kit.writing import build_change_folder
 from context_tui.session.jsontext import try_loads

@@ -13,7 +13,8 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.base import HEAD_BYTES
 from context_tui.formats.claude_code.parsing import MESSAGE_TYPES, Record, extract_blocks, parse_line
 from context_tui.formats.claude_code.reader import UNNAMED_SIDECHAIN, ClaudeCodeContent
-from context_tui.formats.kit.files import open_regular, read_json, read_status
+from context_tui.formats.kit.files import open_regular, read_status
+from context_tui.formats.kit.heads import read_json
 from context_tui.formats.kit.lines import MAX_SEARCHED_BYTES, STEP_BYTES, LineFile, find_matching_lines
 from context_tui.formats.kit.values import as_object
 from context_tui.session.jsontext import loads

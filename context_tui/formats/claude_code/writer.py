@@ -12,9 +12,10 @@ from context_tui.errors import Error
 from context_tui.formats.claude_code import parsing
 from context_tui.formats.claude_code.reader import UNNAMED_SIDECHAIN, ClaudeCodeContent
 from context_tui.formats.claude_code.subagents import AgentFiles, list_sessions
+from context_tui.formats.kit.blocks import build_text
 from context_tui.formats.kit.branches import BRANCH_PREFIX
 from context_tui.formats.kit.line_scanner import copy_read_lines
-from context_tui.formats.kit.values import build_text, list_objects, parse_time_ms
+from context_tui.formats.kit.values import list_objects, parse_time_ms
 from context_tui.formats.kit.writing import INJECTED_LOSS, format_iso_time, list_injected, write_lines
 from context_tui.session.blocks import replace_texts
 from context_tui.session.facts import Usage

@@ -23,10 +23,11 @@ from context_tui.formats.cline.task_files import (
     read_related_files,
 )
 from context_tui.formats.cline.writer import find_unsupported_block_reason, write_conversation
+from context_tui.formats.kit.blocks import extract_text
 from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, list_document_sessions
 from context_tui.formats.kit.documents import Run, read_runs, try_decode
-from context_tui.formats.kit.files import parse_first_values, read_first_values
-from context_tui.formats.kit.values import extract_text, format_title, list_objects, parse_blocks
+from context_tui.formats.kit.heads import parse_first_values, read_first_values
+from context_tui.formats.kit.values import format_title, list_objects, parse_blocks
 from context_tui.session.session import Session, SessionInfo
 
 _TASK_MARK = re.compile(r"</?(task|feedback|user_message)>\s*")

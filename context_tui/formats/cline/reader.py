@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from context_tui.formats.cline.task_files import RelatedFacts
+from context_tui.formats.kit.blocks import extract_text
 from context_tui.formats.kit.document_scanner import DocumentShape
 from context_tui.formats.kit.documents import Run, try_decode
 from context_tui.formats.kit.message_builder import (
@@ -19,7 +20,7 @@ from context_tui.formats.kit.message_builder import (
     ParsedRecord,
     group_records,
 )
-from context_tui.formats.kit.values import as_object, as_text, extract_text, parse_blocks, parse_role, parse_time_ms
+from context_tui.formats.kit.values import as_object, as_text, parse_blocks, parse_role, parse_time_ms
 from context_tui.formats.openai.reader import parse_thinking
 from context_tui.session.facts import Usage
 from context_tui.session.values import MessageFlag, Role

@@ -12,16 +12,15 @@ from typing import Any, ClassVar
 
 from context_tui.formats.base import Claim
 from context_tui.formats.cline.paths import find_sdk_sessions
+from context_tui.formats.kit.blocks import build_text, extract_text
 from context_tui.formats.kit.document_scanner import DocumentFormat, DocumentShape, copy_document, read_document_title
 from context_tui.formats.kit.documents import Run
-from context_tui.formats.kit.files import parse_first_values, read_json
+from context_tui.formats.kit.heads import parse_first_values, read_json
 from context_tui.formats.kit.message_builder import FullCompactionRecord, MessageBuilder, MessageRecord, ParsedRecord
 from context_tui.formats.kit.usage import make_cached_usage, parse_token_count
 from context_tui.formats.kit.values import (
     as_object,
     as_text,
-    build_text,
-    extract_text,
     parse_blocks,
     parse_role,
     parse_time_ms,

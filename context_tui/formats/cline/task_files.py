@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from context_tui.formats.kit.files import read_json
+from context_tui.formats.kit.heads import read_json
 from context_tui.formats.kit.usage import make_cached_usage, parse_token_count
 from context_tui.formats.kit.values import as_list, as_object, list_objects, parse_time_ms
 from context_tui.session.facts import Usage

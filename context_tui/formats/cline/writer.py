@@ -9,12 +9,12 @@ from typing import Any
 
 from context_tui.formats.anthropic.writer import find_unsupported_reason
 from context_tui.formats.cline.reader import find_injected_blocks
+from context_tui.formats.kit.blocks import Block
 from context_tui.formats.kit.writing import INJECTED_LOSS, list_injected, note_omitted_request_parts, write_json
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session
 from context_tui.session.values import MessageFlag
 
-Block = dict[str, Any]
 RESUME_NOTE = (
     "to resume, replace api_conversation_history.json in the task's folder with this file while the editor is "
     "closed; a range that ui_messages.json there records as deleted is deleted from it too"

@@ -16,7 +16,7 @@ from context_tui.formats.codex.reader import CodexShape
 from context_tui.formats.codex.rollout import META, RECORD_TYPES, parse_rollout_line
 from context_tui.formats.kit import response_items
 from context_tui.formats.kit.branches import find_branch
-from context_tui.formats.kit.files import parse_first_values
+from context_tui.formats.kit.heads import parse_first_values
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file
 from context_tui.formats.kit.lines import LineFile
 from context_tui.formats.kit.values import as_object, as_text, list_objects

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,10 +15,12 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.base import SessionFile
 from context_tui.formats.codex.reader import CodexShape
 from context_tui.formats.codex.rollout import ITEM, META, SessionMeta, parse_rollout_line, parse_session_meta
-from context_tui.formats.kit.files import find_home_folder, open_regular, read_first_values, read_head
+from context_tui.formats.kit.blocks import extract_text
+from context_tui.formats.kit.files import find_home_folder, open_regular
+from context_tui.formats.kit.heads import read_first_values, read_head
 from context_tui.formats.kit.line_scanner import list_only_session
 from context_tui.formats.kit.message_builder import find_message
-from context_tui.formats.kit.values import as_object, extract_text, format_title, parse_id
+from context_tui.formats.kit.values import as_object, format_title, parse_id
 from context_tui.formats.kit.writing import build_change_folder
 from context_tui.session.blocks import body_to_text
 from context_tui.session.jsontext import loads, try_loads
@@ -111,11 +114,9 @@ def find_bases(path: Path, meta: SessionMeta) -> tuple[list[tuple[Path, int]], s
 
 def _is_line_end(path: Path, place: int) -> bool:
     """Return whether a line of a file ends at a place; False if the file cannot be read."""
-    try:
-        with open_regular(path) as file:
-            return place > 0 and os.pread(file.fileno(), 1, place - 1) == b"\n"
-    except (OSError, OverflowError, UnreadableSession):
-        return False
+    with suppress(OSError, OverflowError, UnreadableSession), open_regular(path) as file:
+        return place > 0 and os.pread(file.fileno(), 1, place - 1) == b"\n"
+    return False
 
 
 def find_rollout(path: Path, rollout_id: str) -> Path | None:

@@ -18,6 +18,7 @@ from context_tui.formats.codex.rollout import (
     parse_rollout_line,
     parse_session_meta,
 )
+from context_tui.formats.kit.blocks import build_text, extract_text
 from context_tui.formats.kit.message_builder import (
     CompactionDetailsRecord,
     MessageRecord,
@@ -36,8 +37,6 @@ from context_tui.formats.kit.usage import parse_openai_usage
 from context_tui.formats.kit.values import (
     as_object,
     as_text,
-    build_text,
-    extract_text,
     list_objects,
     parse_id,
     parse_tokens,

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from context_tui.formats.kit.blocks import build_text
 from context_tui.formats.kit.line_scanner import LineContent
 from context_tui.formats.kit.message_builder import (
     FullCompactionRecord,
@@ -15,7 +16,7 @@ from context_tui.formats.kit.message_builder import (
     group_records,
 )
 from context_tui.formats.kit.response_items import COMPACTION_TYPES, Item, parse_item
-from context_tui.formats.kit.values import as_object, as_text, build_text, parse_id, parse_time_ms
+from context_tui.formats.kit.values import as_object, as_text, parse_id, parse_time_ms
 from context_tui.session.memory import Origin
 from context_tui.session.values import MessageFlag, Role
 

@@ -16,6 +16,7 @@ from typing import ClassVar
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner
 from context_tui.formats.defect import paths, writer
 from context_tui.formats.defect.reader import JournalShape, SnapshotShape, is_journal_line, parse_message
+from context_tui.formats.kit.blocks import extract_text
 from context_tui.formats.kit.branches import find_branch
 from context_tui.formats.kit.document_scanner import (
     DocumentContent,
@@ -26,9 +27,9 @@ from context_tui.formats.kit.document_scanner import (
     read_document_title,
 )
 from context_tui.formats.kit.documents import Element, Run, decode_members, find_runs, read_runs
-from context_tui.formats.kit.files import parse_first_values, read_first_objects
+from context_tui.formats.kit.heads import parse_first_values, read_first_objects
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file, list_only_session
-from context_tui.formats.kit.values import as_text, extract_text, format_title
+from context_tui.formats.kit.values import as_text, format_title
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import Role
 

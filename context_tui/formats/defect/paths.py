@@ -18,12 +18,9 @@ from context_tui.formats.kit.files import (
     find_program_folder,
     list_entries,
     open_regular,
-    parse_first_values,
     read_file_stamp,
-    read_first_objects,
-    read_head,
-    read_json,
 )
+from context_tui.formats.kit.heads import parse_first_values, read_first_objects, read_head, read_json
 from context_tui.formats.kit.values import as_object
 from context_tui.session.jsontext import is_nested_deeper, try_loads
 

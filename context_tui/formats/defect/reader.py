@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from context_tui.formats.kit.blocks import Block, build_image, build_text, build_tool_result, build_tool_use
 from context_tui.formats.kit.document_scanner import DocumentShape
 from context_tui.formats.kit.documents import MessageLists, Run
 from context_tui.formats.kit.message_builder import (
@@ -26,22 +27,13 @@ from context_tui.formats.kit.message_builder import (
     group_records,
 )
 from context_tui.formats.kit.usage import parse_anthropic_usage
-from context_tui.formats.kit.values import (
-    as_text,
-    build_image,
-    build_text,
-    build_tool_result,
-    build_tool_use,
-    parse_id,
-    parse_usage_or_note,
-)
+from context_tui.formats.kit.values import as_text, parse_id, parse_usage_or_note
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_text
 from context_tui.session.markers import DEFECT_PLACEHOLDER
 from context_tui.session.values import Role
 
 Record = dict[str, Any]
-Block = dict[str, Any]
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
 _OUTPUT_MEMBERS = {"text": "text", "json": "value", "content": "blocks"}
 """Member that holds the body of a result, by the kind of the result."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.formats.defect.paths import JOURNAL_FILE, META_FILE
+from context_tui.formats.kit.blocks import Block
 from context_tui.formats.kit.files import find_working_folder
 from context_tui.formats.kit.writing import (
     convert_body_blocks,
@@ -30,7 +31,6 @@ from context_tui.session.session import Session
 VERSION = 1
 """Version of the schema that is written."""
 SESSIONS_FOLDER = "${XDG_STATE_HOME:-$HOME/.local/state}/defect/sessions"
-Block = dict[str, Any]
 Record = dict[str, Any]
 
 

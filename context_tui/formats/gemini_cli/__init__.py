@@ -25,12 +25,13 @@ from context_tui.formats.gemini_cli.reader import (
     parse_content,
 )
 from context_tui.formats.gemini_cli.writer import write_session
+from context_tui.formats.kit.blocks import extract_text
 from context_tui.formats.kit.branches import find_branch
 from context_tui.formats.kit.document_scanner import DocumentContent, DocumentScanner, copy_document
 from context_tui.formats.kit.documents import read_runs
-from context_tui.formats.kit.files import parse_first_values, read_first_object, read_first_objects, read_first_values
+from context_tui.formats.kit.heads import parse_first_values, read_first_object, read_first_objects, read_first_values
 from context_tui.formats.kit.line_scanner import LineContent, LineScanner, copy_lines, is_whole_file, list_only_session
-from context_tui.formats.kit.values import extract_text, format_title, list_objects, parse_id
+from context_tui.formats.kit.values import format_title, list_objects, parse_id
 from context_tui.session.session import Session, SessionInfo
 
 

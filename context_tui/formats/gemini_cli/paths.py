@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from context_tui.formats.base import SessionFile
-from context_tui.formats.kit.files import find_home_folder, list_entries, list_files, read_first_object
+from context_tui.formats.kit.files import find_home_folder, list_entries, list_files
+from context_tui.formats.kit.heads import read_first_object
 from context_tui.formats.kit.values import parse_id
 from context_tui.session.session import SessionInfo
 

@@ -11,6 +11,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from context_tui.formats.kit.blocks import (
+    Block,
+    are_results,
+    build_image,
+    build_text,
+    build_tool_result,
+    build_tool_use,
+    parse_arguments,
+)
 from context_tui.formats.kit.document_scanner import DocumentShape
 from context_tui.formats.kit.documents import Element, Run, decode_items, decode_members, make_run
 from context_tui.formats.kit.message_builder import (
@@ -28,24 +37,11 @@ from context_tui.formats.kit.message_builder import (
     list_messages,
 )
 from context_tui.formats.kit.usage import parse_usage
-from context_tui.formats.kit.values import (
-    are_results,
-    as_object,
-    build_image,
-    build_text,
-    build_tool_result,
-    build_tool_use,
-    list_objects,
-    parse_arguments,
-    parse_id,
-    parse_time_ms,
-    parse_usage_or_note,
-)
+from context_tui.formats.kit.values import as_object, list_objects, parse_id, parse_time_ms, parse_usage_or_note
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_text
 from context_tui.session.values import MessageFlag, Role
 
-Block = dict[str, Any]
 NOTICE_TYPES = ("info", "error", "warning")
 SUMMARY_START = "<state_snapshot>"
 """Start of the summary of a compression."""

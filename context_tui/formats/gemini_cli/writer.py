@@ -11,8 +11,10 @@ from typing import Any
 
 from context_tui.formats.gemini_cli.paths import CHAT_PREFIX, compute_project_hash, find_projects_folder
 from context_tui.formats.gemini_cli.reader import SETUP_START, SUMMARY_START, is_command
-from context_tui.formats.kit.files import find_working_folder, read_first_object
-from context_tui.formats.kit.values import Block, as_object
+from context_tui.formats.kit.blocks import Block
+from context_tui.formats.kit.files import find_working_folder
+from context_tui.formats.kit.heads import read_first_object
+from context_tui.formats.kit.values import as_object
 from context_tui.formats.kit.writing import (
     INJECTED_LOSS,
     build_change_folder,

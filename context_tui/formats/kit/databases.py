@@ -14,7 +14,7 @@ import time
 import weakref
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from typing import Any
@@ -206,11 +206,9 @@ class LockedDatabase(Database):
 
 def is_database(path: Path) -> bool:
     """Return whether a file begins with the signature of an SQLite database."""
-    try:
-        with open_regular(path) as file:
-            return file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
-    except OSError:
-        return False
+    with suppress(OSError), open_regular(path) as file:
+        return file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
+    return False
 
 
 def read_columns(path: Path, *tables: str) -> list[frozenset[str]]:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol, cast
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance, Format, Scanner
 from context_tui.formats.kit import files
+from context_tui.formats.kit.blocks import extract_text
 from context_tui.formats.kit.documents import (
     DEFAULT_MESSAGE_LISTS,
     BrokenElement,
@@ -29,6 +30,7 @@ from context_tui.formats.kit.documents import (
     get_element_text,
     read_runs,
 )
+from context_tui.formats.kit.heads import read_first_values
 from context_tui.formats.kit.message_builder import (
     MessageBuilder,
     ParsedRecord,
@@ -39,7 +41,7 @@ from context_tui.formats.kit.message_builder import (
     validated,
 )
 from context_tui.formats.kit.prompts import join_system
-from context_tui.formats.kit.values import extract_text, format_title
+from context_tui.formats.kit.values import format_title
 from context_tui.session.losses import format_losses
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import RecordKind, Role
@@ -274,7 +276,7 @@ class DocumentFormat(Format):
 
 def read_document_title(path: Path, shape: DocumentShape, find_runs: RunFinder = find_runs) -> str:
     """Return a title for the first session in a document, or "" if the head of the file contains no typed prompt."""
-    runs = find_runs(files.read_first_values(path))
+    runs = find_runs(read_first_values(path))
     return find_run_title(runs[0], shape) if runs else ""
 
 

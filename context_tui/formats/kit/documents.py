@@ -17,6 +17,7 @@ import msgspec
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.kit import files
+from context_tui.formats.kit.heads import find_complete_prefix, parse_first_values
 from context_tui.formats.kit.values import as_object, parse_tokens
 from context_tui.formats.kit.writing import encode_json
 from context_tui.session.blocks import bytes_to_tokens
@@ -209,7 +210,7 @@ def read_runs(path: Path, finder: RunFinder | None = None) -> list[Run]:
 
 def read_head_run(head: bytes, lists: MessageLists = DEFAULT_MESSAGE_LISTS) -> Run | None:
     """Return the first run in the head of a file, which may end in the middle of a value, or None if there is none."""
-    return next(iter(find_runs(files.parse_first_values(head), lists)), None)
+    return next(iter(find_runs(parse_first_values(head), lists)), None)
 
 
 def parse_document(data: bytes) -> tuple[Element, str | None]:
@@ -225,7 +226,7 @@ def parse_document(data: bytes) -> tuple[Element, str | None]:
         return loads(data), None
     except ValueError as error:
         failure = error
-    if prefix := files.find_complete_prefix(data):
+    if prefix := find_complete_prefix(data):
         end, closers = prefix
         with suppress(ValueError, RecursionError):
             return _decode_raw(data[:end] + closers), files.format_beginning(memoryview(data)[end:], len(data) - end)
@@ -238,7 +239,7 @@ def _parse_values(data: bytes) -> tuple[list[Element], str | None]:
         value, torn = parse_document(data)
         return [value], torn
     except ValueError as error:
-        if files.find_complete_prefix(data):
+        if find_complete_prefix(data):
             raise
         failure = error
     values: list[Element] = []

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from context_tui.app.plugins import format_renames
 from context_tui.errors import Error
+from context_tui.formats.kit.blocks import build_text, extract_text
 from context_tui.formats.kit.prompts import build_part, get_prompt, join_system, set_system, set_tools
-from context_tui.formats.kit.values import build_text, extract_text, parse_block, parse_tokens, parse_usage_or_note
+from context_tui.formats.kit.values import parse_block, parse_tokens, parse_usage_or_note
 from context_tui.session.facts import Compaction, Facts, PromptPart, Usage
 from context_tui.session.problems import Problem
 from context_tui.session.values import Kind, MessageFlag, RecordKind, Role, Spans

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from context_tui.formats.kit.values import Block, extract_text, parse_id
+from context_tui.formats.kit.blocks import Block, extract_text
+from context_tui.formats.kit.values import parse_id
 from context_tui.session.facts import Facts, Prompt, PromptPart
 from context_tui.session.jsontext import compact_json, compact_text, utf8_len
 from context_tui.session.markers import name_text

@@ -6,22 +6,19 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-from context_tui.formats.kit.message_builder import MessageRecord, MetadataRecord, ParsedRecord
-from context_tui.formats.kit.values import (
+from context_tui.formats.kit.blocks import (
     RAW_ARGUMENTS_KEY,
-    as_list,
-    as_object,
-    as_text,
+    Block,
     build_text,
     build_tool_result,
     build_tool_use,
     format_arguments,
     get_raw_arguments,
-    list_objects,
     parse_arguments,
-    parse_id,
     parse_image_url,
 )
+from context_tui.formats.kit.message_builder import MessageRecord, MetadataRecord, ParsedRecord
+from context_tui.formats.kit.values import as_list, as_object, as_text, list_objects, parse_id
 from context_tui.formats.kit.writing import convert_body_blocks, list_injected
 from context_tui.session.blocks import is_block_list, replace_texts
 from context_tui.session.jsontext import compact_text
@@ -32,7 +29,6 @@ from context_tui.session.values import MessageFlag, Role
 from context_tui.text.sanitize import truncate_name
 
 Item = dict[str, Any]
-Block = dict[str, Any]
 
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM}
 CALL_ARGUMENT_KEYS = {

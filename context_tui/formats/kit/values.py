@@ -1,28 +1,22 @@
-"""Parse recorded values (token counts, times, ids, blocks, tool arguments), and tolerate malformed ones."""
+"""Parse recorded values (token counts, times, ids, blocks), and tolerate malformed ones."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
+from context_tui.formats.kit.blocks import Block, build_text
 from context_tui.session.facts import Usage
-from context_tui.session.jsontext import compact_text, is_nested_deeper, try_loads
-from context_tui.session.validation import MAX_TIME_MS, MAX_TOKENS
+from context_tui.session.jsontext import compact_text
+from context_tui.session.validation import MAX_TIME_MS, MAX_TOKENS, STRING_MEMBERS
 from context_tui.session.values import Role
 from context_tui.text.sanitize import truncate_name
 
 MAX_TITLE_LENGTH = 80
 SPEAKERS = {"user": Role.USER, "assistant": Role.ASSISTANT}
 """Roles of the messages in most formats, by name."""
-Block = dict[str, Any]
-_DATA_URL_PATTERN = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.*)", re.DOTALL)
-_TEXT_KEYS = {"text": ("text",), "thinking": ("thinking", "signature")}
-"""Members that must be text or missing, by type of block."""
-_ID_KEYS = {"tool_use": ("id", "name"), "tool_result": ("tool_use_id",)}
-"""Members that are compared as ids or names, by type of block; a value other than text is replaced by its JSON."""
 
 
 def as_object(value: Any) -> dict[str, Any]:
@@ -119,50 +113,11 @@ def format_title(text: str) -> str:
     return truncate_name(line, MAX_TITLE_LENGTH)
 
 
-def extract_text(blocks: Sequence[Any]) -> str:
-    """Return the text of the text blocks among *blocks*, separated by blank lines."""
-    texts = (block for block in blocks if isinstance(block, dict) and block.get("type") == "text")
-    return "\n\n".join(str(block.get("text") or "") for block in texts)
-
-
 def parse_blocks(content: Any) -> list[Block]:
     """Return message content as blocks. A string becomes a text block, another value a block of type unknown."""
     if content is None:
         return []
     return [parse_block(item) for item in (content if isinstance(content, list) else [content])]
-
-
-def are_results(blocks: Sequence[Block]) -> bool:
-    """Return whether blocks, of which there is at least one, are all tool results."""
-    return bool(blocks) and all(block.get("type") == "tool_result" for block in blocks)
-
-
-def parse_image_url(url: str) -> Block:
-    """Return an image block for a URL. The content of a data URL becomes base64 data."""
-    if data := _DATA_URL_PATTERN.fullmatch(url):
-        return build_image(data[1], data[2])
-    return {"type": "image", "source": {"type": "url", "url": url}}
-
-
-def build_text(text: Any) -> Block:
-    """Return a text block in Anthropic's form."""
-    return {"type": "text", "text": text}
-
-
-def build_image(media_type: str, data: Any) -> Block:
-    """Return an image block with base64 *data*, in Anthropic's form."""
-    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
-
-
-def build_tool_use(call_id: Any, name: Any, arguments: Any) -> Block:
-    """Return a tool call as a ``tool_use`` block."""
-    return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
-
-
-def build_tool_result(call_id: Any, content: Any, *, is_error: bool = False) -> Block:
-    """Return the result of the tool call *call_id* as a ``tool_result`` block."""
-    block = {"type": "tool_result", "tool_use_id": call_id, "content": content}
-    return {**block, "is_error": True} if is_error else block
 
 
 def parse_role(message: Any, roles: Mapping[str, Role] = SPEAKERS) -> Role:
@@ -183,48 +138,16 @@ def parse_block(value: Any) -> Block:
     if not isinstance(kind, str):
         return {"type": "unknown", "value": value}
     mended: Block = {}
-    for name in _TEXT_KEYS.get(kind, ()):
-        if not isinstance(text := value.get(name, ""), str):
-            if text is not None:
-                return {"type": "unknown", "value": value}
-            mended[name] = ""
-    for name in _ID_KEYS.get(kind, ()):
+    for name in STRING_MEMBERS.get(kind, ()):
         if not isinstance(member := value.get(name, ""), str):
-            mended[name] = parse_id(member)
+            if member is not None and kind in ("text", "thinking"):
+                return {"type": "unknown", "value": value}
+            mended[name] = parse_id(member)  # ids and names are only compared
     if kind == "image" and not isinstance(source := value.get("source"), dict):
         if source is not None:
             return {"type": "unknown", "value": value}
         mended["source"] = {}
     return {**value, **mended} if mended else value
-
-
-RAW_ARGUMENTS_KEY = "_raw"
-"""Only member of a call's input if its arguments are free text, or not a JSON object."""
-
-
-def parse_arguments(arguments: Any) -> dict[str, Any]:
-    """Return a tool call's arguments as an object. Other values become text in the member :data:`RAW_ARGUMENTS_KEY`."""
-    if arguments is None or arguments == "":
-        return {}
-    if isinstance(arguments, dict):
-        return arguments
-    if not isinstance(arguments, str):
-        return {RAW_ARGUMENTS_KEY: compact_text(arguments)}
-    value = try_loads(arguments)
-    fits = isinstance(value, dict) and list(value) != [RAW_ARGUMENTS_KEY] and not is_nested_deeper(value)
-    return value if fits else {RAW_ARGUMENTS_KEY: arguments}
-
-
-def format_arguments(value: Any) -> str:
-    """Return the input of a tool call as text. This is the inverse of :func:`parse_arguments`."""
-    text = get_raw_arguments(value)
-    return compact_text({} if value is None else value) if text is None else text
-
-
-def get_raw_arguments(value: Any) -> str | None:
-    """Return the free text that a tool was called with, or None if its arguments are an object."""
-    text = value[RAW_ARGUMENTS_KEY] if isinstance(value, dict) and list(value) == [RAW_ARGUMENTS_KEY] else None
-    return text if isinstance(text, str) else None
 
 
 @lru_cache(maxsize=64)

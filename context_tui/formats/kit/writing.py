@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from context_tui.formats.kit.values import Block, list_objects, parse_id
+from context_tui.formats.kit.blocks import Block
+from context_tui.formats.kit.values import list_objects, parse_id
 from context_tui.session.blocks import body_to_text, is_block_list
 from context_tui.session.facts import Facts
 from context_tui.session.losses import Losses

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from context_tui.formats.kit.blocks import Block, build_text, format_arguments
 from context_tui.formats.kit.databases import Database
 from context_tui.formats.kit.entry_scanner import EntryContent
-from context_tui.formats.kit.values import Block, build_text, format_arguments
 from context_tui.formats.kit.writing import convert_body_to_text, count_injected_losses
 from context_tui.formats.koda.reader import KodaSource
 from context_tui.session import markers

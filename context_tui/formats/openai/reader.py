@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from context_tui.formats.kit.blocks import (
+    RAW_ARGUMENTS_KEY,
+    build_tool_result,
+    build_tool_use,
+    parse_arguments,
+    parse_image_url,
+)
 from context_tui.formats.kit.documents import Run, get_response
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord
 from context_tui.formats.kit.usage import parse_openai_usage
 from context_tui.formats.kit.values import (
-    RAW_ARGUMENTS_KEY,
     as_list,
     as_object,
     as_text,
-    build_tool_result,
-    build_tool_use,
-    parse_arguments,
     parse_blocks,
     parse_id,
-    parse_image_url,
     parse_role,
     parse_time_ms,
     parse_usage_or_note,

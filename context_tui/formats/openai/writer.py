@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.kit.values import Block, as_object, format_arguments
+from context_tui.formats.kit.blocks import Block, format_arguments
+from context_tui.formats.kit.values import as_object
 from context_tui.formats.kit.writing import count_injected_losses, split_results, write_json
 from context_tui.session.blocks import is_block_list
 from context_tui.session.jsontext import compact_text

@@ -25,14 +25,8 @@ from context_tui.formats.kit.entry_scanner import (
     list_table_sessions,
     split_branch_id,
 )
-from context_tui.formats.kit.files import (
-    ALL_PROJECTS,
-    find_data_home,
-    list_entries,
-    parse_first_values,
-    read_first_object,
-    read_status,
-)
+from context_tui.formats.kit.files import ALL_PROJECTS, find_data_home, list_entries, read_status
+from context_tui.formats.kit.heads import parse_first_values, read_first_object
 from context_tui.formats.kit.values import as_object, format_title, parse_id
 from context_tui.formats.kit.writing import build_change_folder
 from context_tui.formats.opencode.parts import get_call_state, parse_time

@@ -11,11 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from context_tui.formats.kit.blocks import Block, build_text, build_tool_use
 from context_tui.formats.kit.message_builder import MessageRecord, ParsedRecord, group_records
 from context_tui.formats.kit.values import (
     as_object,
-    build_text,
-    build_tool_use,
     list_objects,
     parse_id,
     parse_role,
@@ -28,7 +27,6 @@ from context_tui.session.values import MessageFlag, Role
 from context_tui.text.sanitize import truncate_name
 
 Value = dict[str, Any]
-Block = dict[str, Any]
 
 COMPACTION_PROMPT = "What did we do so far?"
 """Text sent in place of a ``compaction`` part."""

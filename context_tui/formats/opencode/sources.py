@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -207,8 +208,6 @@ def _get_stem(entry: os.DirEntry[str]) -> str:
 
 
 def _read_bytes(path: Path) -> bytes | None:
-    try:
-        with open_regular(path) as file:
-            return file.read()
-    except (OSError, UnreadableSession):
-        return None
+    with suppress(OSError, UnreadableSession), open_regular(path) as file:
+        return file.read()
+    return None

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from context_tui.formats.kit.blocks import Block, parse_arguments
 from context_tui.formats.kit.databases import Database, decode_text
 from context_tui.formats.kit.entry_scanner import BATCH_SIZE, EntryContent, format_placeholders
 from context_tui.formats.kit.files import open_regular
-from context_tui.formats.kit.values import Block, as_object, parse_arguments
+from context_tui.formats.kit.values import as_object
 from context_tui.formats.kit.writing import convert_body_to_text, list_injected, note_omitted_request_parts, write_json
 from context_tui.formats.opencode.parts import COMPACTION_PROMPT
 from context_tui.formats.opencode.reader import parse_entry

@@ -34,13 +34,8 @@ from context_tui.formats.kit.documents import (
     make_run,
     read_runs,
 )
-from context_tui.formats.kit.files import (
-    find_home_folder,
-    list_entries,
-    make_unreadable_error,
-    parse_first_values,
-    read_whole_file,
-)
+from context_tui.formats.kit.files import find_home_folder, list_entries, make_unreadable_error, read_whole_file
+from context_tui.formats.kit.heads import parse_first_values
 from context_tui.formats.kit.message_builder import MessageBuilder, ParsedRecord
 from context_tui.formats.kit.values import as_list, as_object, list_objects, parse_id
 from context_tui.formats.openhands.events import EventView, parse_event, parse_usages

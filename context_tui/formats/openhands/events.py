@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from context_tui.formats.kit.blocks import Block, build_text, build_tool_result
 from context_tui.formats.kit.message_builder import (
     FullCompactionRecord,
     MessageRecord,
@@ -14,16 +15,7 @@ from context_tui.formats.kit.message_builder import (
     group_records,
 )
 from context_tui.formats.kit.usage import make_cached_usage, parse_token_count
-from context_tui.formats.kit.values import (
-    as_list,
-    as_object,
-    build_text,
-    build_tool_result,
-    list_objects,
-    parse_blocks,
-    parse_id,
-    parse_time_ms,
-)
+from context_tui.formats.kit.values import as_list, as_object, list_objects, parse_blocks, parse_id, parse_time_ms
 from context_tui.formats.openai.reader import parse_call, parse_content_part, parse_thinking
 from context_tui.session.facts import Usage
 from context_tui.session.values import Role
@@ -122,9 +114,6 @@ def _parse_tools(tools: Any) -> list[dict[str, Any]]:
         schema = schema if isinstance(schema, dict) else {"type": "object"}
         schemas.append({"name": name, "description": description, "input_schema": schema})
     return schemas
-
-
-Block = dict[str, Any]
 
 
 def parse_content_blocks(content: Any) -> list[Block]:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from context_tui.formats.kit.blocks import build_text, build_tool_result, build_tool_use
 from context_tui.formats.kit.message_builder import MessageRecord, MetadataRecord, ParsedRecord, group_records
 from context_tui.formats.kit.usage import make_cached_usage, parse_openai_usage, parse_token_count
 from context_tui.formats.kit.values import (
     as_list,
     as_object,
     as_text,
-    build_text,
-    build_tool_result,
-    build_tool_use,
     parse_blocks,
     parse_id,
     parse_time_ms,

@@ -12,17 +12,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.formats.base import Claim, Format, Scanner, SessionFile
+from context_tui.formats.kit.blocks import extract_text
 from context_tui.formats.kit.branches import find_branch
-from context_tui.formats.kit.files import (
-    find_program_folder,
-    list_entries,
-    list_files,
-    parse_first_values,
-    read_first_object,
-    read_first_objects,
-)
+from context_tui.formats.kit.files import find_program_folder, list_entries, list_files
+from context_tui.formats.kit.heads import parse_first_values, read_first_object, read_first_objects
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file, list_only_session
-from context_tui.formats.kit.values import as_text, extract_text, format_title, parse_blocks
+from context_tui.formats.kit.values import as_text, format_title, parse_blocks
 from context_tui.formats.pi import writer
 from context_tui.formats.pi.reader import PiShape
 from context_tui.formats.pi.writer import write_session

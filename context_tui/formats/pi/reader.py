@@ -9,6 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from context_tui.formats.kit.blocks import (
+    Block,
+    build_image,
+    build_text,
+    build_tool_result,
+    build_tool_use,
+    parse_arguments,
+)
 from context_tui.formats.kit.message_builder import (
     FullCompactionRecord,
     MessageRecord,
@@ -17,22 +25,10 @@ from context_tui.formats.kit.message_builder import (
     group_records,
 )
 from context_tui.formats.kit.usage import parse_usage
-from context_tui.formats.kit.values import (
-    as_list,
-    build_image,
-    build_text,
-    build_tool_result,
-    build_tool_use,
-    parse_arguments,
-    parse_id,
-    parse_time_ms,
-    parse_tokens_or_note,
-    parse_usage_or_note,
-)
+from context_tui.formats.kit.values import as_list, parse_id, parse_time_ms, parse_tokens_or_note, parse_usage_or_note
 from context_tui.session.facts import Usage
 from context_tui.session.values import MessageFlag, Role
 
-Block = dict[str, Any]
 IGNORED_TYPES = frozenset({"thinking_level_change", "active_tools_change", "custom", "label", "session_info"})
 """Types of entries that are in no context."""
 UNSENT_STOP_REASONS = ("aborted", "error")

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.kit.files import find_working_folder, read_first_object
-from context_tui.formats.kit.values import Block, as_object
+from context_tui.formats.kit.blocks import Block
+from context_tui.formats.kit.files import find_working_folder
+from context_tui.formats.kit.heads import read_first_object
+from context_tui.formats.kit.values import as_object
 from context_tui.formats.kit.writing import (
     INJECTED_LOSS,
     build_change_folder,

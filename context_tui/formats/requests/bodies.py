@@ -14,20 +14,13 @@ import msgspec
 
 from context_tui.formats.anthropic import AnthropicShape
 from context_tui.formats.gemini_cli.reader import parse_content
+from context_tui.formats.kit.blocks import Block, are_results
 from context_tui.formats.kit.document_scanner import DocumentShape
 from context_tui.formats.kit.documents import Element, Run, decode_element, decode_items, get_element_text
 from context_tui.formats.kit.message_builder import MessageRecord, ParsedRecord, find_message, validated
 from context_tui.formats.kit.prompts import build_part
 from context_tui.formats.kit.usage import parse_usage
-from context_tui.formats.kit.values import (
-    Block,
-    are_results,
-    as_list,
-    as_object,
-    parse_blocks,
-    parse_id,
-    parse_usage_or_note,
-)
+from context_tui.formats.kit.values import as_list, as_object, parse_blocks, parse_id, parse_usage_or_note
 from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.formats.openai.reader import OpenAIShape
 from context_tui.formats.responses import ResponsesShape

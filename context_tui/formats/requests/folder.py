@@ -42,11 +42,9 @@ _MESSAGE_ID = re.compile(rb'"id" ?: ?"([^"]*)"')
 
 def has_requests(path: Path) -> bool:
     """Return whether a folder contains request bodies, judged by the file names."""
-    try:
-        with os.scandir(path) as entries:
-            return any(entry.name.endswith(REQUEST_SUFFIX) for entry in entries)
-    except OSError:
-        return False
+    with suppress(OSError), os.scandir(path) as entries:
+        return any(entry.name.endswith(REQUEST_SUFFIX) for entry in entries)
+    return False
 
 
 class _IndexRow(NamedTuple):

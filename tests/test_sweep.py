@@ -17,7 +17,7 @@ from context_tui.lab.replay.walk import replay_recording
 from context_tui.lab.study import Lab
 from context_tui.lab.sweep.clearing_kernel import RuleOutcomes, SweepTrack
 from context_tui.lab.sweep.clearing_kernel import compute_outcomes as compute_rule_outcomes
-from context_tui.lab.sweep.gate import Gate, Limits, find_violations, find_worse_sessions, parse_gate
+from context_tui.lab.sweep.gate import Gate, LimitCheck, check_limits, find_worse_sessions, parse_gate
 from context_tui.lab.sweep.results import Sweep, build_sweep_report, sweep
 from context_tui.lab.sweep.rows import (
     ParetoPoint,
@@ -390,15 +390,19 @@ def test_the_api_sweeps_with_the_defaults_first(session: Session) -> None:
 # -- the gate
 
 
+def find_violations(gate: Gate, sweep: Sweep) -> list[LimitCheck]:
+    return [check for check in check_limits(gate, sweep) if not check.kept]
+
+
 def test_a_gate_tells_the_limits_that_are_not_kept() -> None:
     rows = [row("a", "old", 100, 5), row("a", "new", 90, 8), row("b", "old", 10, 0), row("b", "new", 30, 0)]
     found = Sweep(_many()[:2], rows, current="old")
-    assert find_violations(Gate("old", "new", Limits(sent=0.0, regret=3, saved=0.06), Limits(regret=5)), found) == []
-    (case,) = find_violations(Gate("old", "new", Limits(regret=2), Limits()), found)
+    assert find_violations(Gate("old", "new", dict(sent=0.0, regret=3, saved=0.06), dict(regret=5)), found) == []
+    (case,) = find_violations(Gate("old", "new", dict(regret=2), dict()), found)
     assert (case.session, case.limit, case.old, case.new, case.allowed) == ("", "regret", 5, 8, 7)
-    told = find_violations(Gate("old", "new", Limits(), Limits(sent=0.01, cost=0.0)), found)
+    told = find_violations(Gate("old", "new", dict(), dict(sent=0.01, cost=0.0)), found)
     assert [(each.session, each.limit) for each in told] == [("a", "sent"), ("a", "cost")]
-    (case,) = find_violations(Gate("old", "new", Limits(saved=0.5), Limits()), found)
+    (case,) = find_violations(Gate("old", "new", dict(saved=0.5), dict()), found)
     assert str(case) == "all sessions: tokens saved: 120, was 110; allowed: at least 1,000"
 
 
@@ -406,13 +410,13 @@ def test_a_gate_limits_the_extra_calls_that_an_agent_may_need() -> None:
     costs = {"old": SettingCost(90.0, 100.0, "USD", 0.0, 10.0), "new": SettingCost(96.0, 100.0, "USD", 0.0, 10.0)}
     rows = [row("a", name, 100, 5)._replace(cost=costs[name]) for name in costs]
     found = Sweep(_many()[:2], rows, current="old")
-    assert find_violations(Gate("old", "new", Limits(min_break_even=0.4), Limits()), found) == []
-    (case,) = find_violations(Gate("old", "new", Limits(min_break_even=0.5), Limits()), found)
+    assert find_violations(Gate("old", "new", dict(min_break_even=0.4), dict()), found) == []
+    (case,) = find_violations(Gate("old", "new", dict(min_break_even=0.5), dict()), found)
     assert (case.old, case.new, case.allowed) == (1.0, 0.4, 0.5) and "allowed: at least 0.5" in str(case)
     assert build_row_report(rows[0])["break_even_calls_per_1000"] == 1.0
     nothing = [each._replace(cost=SettingCost(100.0, 100.0, "USD")) for each in rows]
     sweep = Sweep(_many()[:2], nothing, current="old")
-    assert find_violations(Gate("old", "new", Limits(min_break_even=0.5), Limits()), sweep) == []
+    assert find_violations(Gate("old", "new", dict(min_break_even=0.5), dict()), sweep) == []
 
 
 def test_the_sessions_behind_a_limit_are_named_the_worst_first() -> None:
@@ -422,7 +426,7 @@ def test_the_sessions_behind_a_limit_are_named_the_worst_first() -> None:
         for each, both in regrets.items()
         for name, of in zip(("old", "new"), both, strict=True)
     ]
-    found, gate = Sweep(_many()[:2], rows, current="old"), Gate("old", "new", Limits(regret=0, saved=1.0), Limits())
+    found, gate = Sweep(_many()[:2], rows, current="old"), Gate("old", "new", dict(regret=0, saved=1.0), dict())
     regret, saved = find_violations(gate, found)
     assert [str(each) for each in find_worse_sessions(regret, gate, found)] == ["b: 9, was 0", "a: 8, was 5"]
     assert find_worse_sessions(saved, gate, found) == []
@@ -447,4 +451,4 @@ def test_a_gate_on_what_is_not_known_says_so() -> None:
     unknown = SettingDrops(2, 90)
     rows = [row("a", name, 100, 5)._replace(drops=unknown) for name in ("old", "new")]
     with pytest.raises(PlanError, match="tokens needed later of old are unknown"):
-        find_violations(Gate("old", "new", Limits(regret=2), Limits()), Sweep(_many()[:2], rows))
+        find_violations(Gate("old", "new", dict(regret=2), dict()), Sweep(_many()[:2], rows))

@@ -25,8 +25,8 @@ from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT, find_changed_param
 from context_tui.lab.sweep.gate import (
     Gate,
     build_gate_report,
+    check_limits,
     find_missing_evidence,
-    find_violations,
     find_worse_sessions,
     parse_gate,
 )
@@ -312,7 +312,7 @@ def report_unread(unread: Sequence[UnreadSession]) -> None:
 
 
 def _check_gate(gate: Gate, sweep: Sweep) -> int:
-    violations = find_violations(gate, sweep)
+    violations = [check for check in check_limits(gate, sweep) if not check.kept]
     for violation in violations:
         print_notice(f"gate: {violation}")
         worse_sessions = [] if violation.session else find_worse_sessions(violation, gate, sweep)

@@ -10,24 +10,22 @@ from context_tui.errors import PlanError
 from context_tui.lab.sweep.results import Sweep, Totals, compute_totals
 from context_tui.text.numbers import format_count
 
+LIMIT_LABELS = {
+    "sent": "tokens sent",
+    "cost": "cost",
+    "peak": "largest context",
+    "regret": "tokens needed later",
+    "overflows": "calls over the window",
+    "saved": "tokens saved",
+    "min_break_even": "extra calls per 1,000 removed tokens at which the saving is gone",
+}
+"""The measures that can be limited, by name.
 
-@dataclass(frozen=True)
-class Limits:
-    """Limits on what a change of settings may add, each None if there is no limit.
-
-    ``sent``, ``cost`` and ``peak`` limit the increase relative to the old setting: 0.02 allows two percent more.
-    ``regret`` (tokens needed later) and ``overflows`` (calls over the window) limit the absolute increase. ``saved`` is
-    the minimum share of the tokens sent without a policy that must be saved, and ``min_break_even`` the minimum of the
-    extra calls per 1,000 removed tokens at which the saving is gone.
-    """
-
-    sent: float | None = None
-    cost: float | None = None
-    peak: float | None = None
-    regret: float | None = None
-    overflows: float | None = None
-    saved: float | None = None
-    min_break_even: float | None = None
+Limits on ``sent``, ``cost`` and ``peak`` are on the increase relative to the old setting: 0.02 allows two percent more.
+Those on ``regret`` and ``overflows`` are on the absolute increase. ``saved`` is the minimum share of the tokens sent
+without a policy that must be saved, and ``min_break_even`` a minimum, too.
+"""
+MINIMUM_LIMITS = ("saved", "min_break_even")
 
 
 @dataclass(frozen=True)
@@ -49,8 +47,8 @@ class Gate:
 
     old_setting: str
     new_setting: str
-    all: Limits
-    each: Limits
+    all: Mapping[str, float]
+    each: Mapping[str, float]
     evidence: RequiredEvidence = RequiredEvidence()
 
 
@@ -84,18 +82,6 @@ class WorseSession(NamedTuple):
         return f"{self.session}: {_format_number(self.new)}, was {_format_number(self.old)}"
 
 
-LIMIT_LABELS = {
-    "sent": "tokens sent",
-    "cost": "cost",
-    "peak": "largest context",
-    "regret": "tokens needed later",
-    "overflows": "calls over the window",
-    "saved": "tokens saved",
-    "min_break_even": "extra calls per 1,000 removed tokens at which the saving is gone",
-}
-MINIMUM_LIMITS = ("saved", "min_break_even")
-
-
 EVIDENCE_NAMES = [field.name for field in fields(RequiredEvidence)]
 
 
@@ -124,8 +110,8 @@ def parse_gate(tables: Mapping[str, Any]) -> Gate:
     return Gate(tables["old"], tables["new"], total, session_limits, RequiredEvidence(**evidence))
 
 
-def _parse_limits(name: str, table: Any, other_names: Sequence[str] = ()) -> Limits:
-    names = [*(field.name for field in fields(Limits)), *other_names]
+def _parse_limits(name: str, table: Any, other_names: Sequence[str] = ()) -> Mapping[str, float]:
+    names = [*LIMIT_LABELS, *other_names]
     if not isinstance(table, Mapping):
         raise PlanError(f"{name} must be a table; write [{name}]")
     for key, value in table.items():
@@ -133,7 +119,7 @@ def _parse_limits(name: str, table: Any, other_names: Sequence[str] = ()) -> Lim
             raise PlanError(f"{name}.{key}: unknown limit; available: {', '.join(names)}")
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise PlanError(f"{name}.{key} must be a number")
-    return Limits(**table)
+    return table
 
 
 def find_missing_evidence(gate: Gate, sweep: Sweep) -> list[str]:
@@ -150,15 +136,6 @@ def find_missing_evidence(gate: Gate, sweep: Sweep) -> list[str]:
         count = format_count(len(sweep.unread), "session")
         missing.append(f"{count} could not be read; max_unread is {evidence.max_unread:,}")
     return missing
-
-
-def find_violations(gate: Gate, sweep: Sweep) -> list[LimitCheck]:
-    """Return the limits that the change of settings exceeds.
-
-    Raises:
-        PlanError: the value of a limit is unknown: the cost has no price, or regret was not computed.
-    """
-    return [check for check in check_limits(gate, sweep) if not check.kept]
 
 
 def build_gate_report(gate: Gate, sweep: Sweep) -> dict[str, Any]:
@@ -201,12 +178,10 @@ def find_worse_sessions(case: LimitCheck, gate: Gate, sweep: Sweep) -> list[Wors
     return sorted(worse, key=lambda session: (-abs(session.new - session.old), session.session))
 
 
-def _check_limits(session: str, limits: Limits, old: Totals, new: Totals) -> list[LimitCheck]:
+def _check_limits(session: str, limits: Mapping[str, float], old: Totals, new: Totals) -> list[LimitCheck]:
     checks = list[LimitCheck]()
-    for limit in (field.name for field in fields(Limits)):
-        allowed = getattr(limits, limit)
-        if allowed is None:
-            continue
+    for limit in filter(limits.__contains__, LIMIT_LABELS):
+        allowed = limits[limit]
         if limit == "min_break_even" and new.cost and new.cost.break_even_calls is None:
             continue  # nothing was removed
         old_value, new_value = _get_limit_value(limit, old), _get_limit_value(limit, new)

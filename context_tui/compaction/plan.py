@@ -26,18 +26,13 @@ from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import count_block_tokens, estimate_text
 
 
-def return_unchanged(messages: list[Message]) -> list[Message]:
-    """Return the messages as they are, for prompts that need no preparation."""
-    return messages
-
-
 @dataclass(frozen=True)
 class SummaryPrompt:
     """The prompt of a summarizer, and how messages are prepared for it.
 
     Attributes:
         build_request: builds the request from the prepared messages and the earlier summary to update, or None.
-        prepare_messages: truncates long results and replaces images by text, before pairs are repaired.
+        prepare_messages: truncates long results and replaces images by text, if at all, before pairs are repaired.
         sections: headings of a complete reply, in order, or () if none are required.
         sends_messages: whether the summarizer gets the messages themselves, with tool schemas, instead of their text.
         retries_with_session_model: whether the session's own model is tried if the first one fails.
@@ -45,7 +40,7 @@ class SummaryPrompt:
 
     system: str
     build_request: Callable[[list[Message], str | None], list[Message]]
-    prepare_messages: Callable[[list[Message]], list[Message]] = return_unchanged
+    prepare_messages: Callable[[list[Message]], list[Message]] = list
     sections: tuple[str, ...] = ()
     max_tokens: int = 8_192
     sends_messages: bool = True

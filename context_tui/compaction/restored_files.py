@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from pathlib import PurePath
-from typing import NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.context import Context
@@ -36,7 +37,7 @@ def use_estimate(tokens: int, kind: Kind) -> float:
     return tokens
 
 
-class Restoration(NamedTuple):
+class Restoration(BaseModel):
     """A rule for what an agent puts back after a summary.
 
     Attributes:
@@ -45,9 +46,11 @@ class Restoration(NamedTuple):
         skill_tokens: maximum estimated tokens (``bytes/4``) of a skill, which is cut there.
     """
 
-    files: int = 5
-    file_tokens: int = 5_000
-    skill_tokens: int = 5_000
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    files: int = Field(default=5, ge=0, le=1_000)
+    file_tokens: int = Field(default=5_000, ge=1, le=10_000_000)
+    skill_tokens: int = Field(default=5_000, ge=0, le=10_000_000)
 
     def estimate(
         self, context: Context, convert: Callable[[int, Kind], float] = use_estimate, kept: Collection[int] = ()

@@ -55,7 +55,7 @@ class RulePolicy(BasePolicy):
     def __init__(self, spec: PolicySpec, find_policy: PolicyLookup) -> None:
         """Build the parameters from the values that the rules set; raise PlanError if they run an unknown policy."""
         self.spec, self._find_policy = spec, find_policy
-        self._cached_rule, self._cached_steps = _cache_last(self._build_rule), _cache_last(self._build_steps)
+        self._cached_rule, self._cached_steps = lru_cache(64)(self._build_rule), lru_cache(64)(self._build_steps)
         self.name, self.about, self.runtime = spec.name, spec.about, spec.runtime  # type: ignore[misc]
         nested = ((number, rule) for number, rule in enumerate(spec.rules) if isinstance(rule, PolicyRule))
         self._nested_by_rule = {number: find_policy(rule.policy) for number, rule in nested}
@@ -100,7 +100,7 @@ class RulePolicy(BasePolicy):
         return {target.path: getattr(params, name) for name, target in pairs if target.rule == number}
 
     def _build_rule(self, params: Params) -> Rule:
-        return cast(Rule, replace_values(cast(Rule, self.spec.rules[0]), self._collect_rule_values(params, 0)))
+        return replace_values(cast(Rule, self.spec.rules[0]), self._collect_rule_values(params, 0))
 
     def _build_steps(self, params: Params) -> list[tuple[Policy, Params]]:
         steps = []
@@ -152,7 +152,7 @@ class RulePolicy(BasePolicy):
             return combine_step_triggers(self.steps(params), state)
         if not self.spec.rules:
             return Trigger(False, "it never runs", source="the rule")
-        rule: Rule = self._cached_rule(params)
+        rule = self._cached_rule(params)
         return rule.trigger.check(rule.size, state)
 
     def runs_in_background(self, state: RuntimeState, params: Any) -> bool:
@@ -160,7 +160,7 @@ class RulePolicy(BasePolicy):
             return is_any_step_in_background(self.steps(params), state)
         if not self.spec.rules:
             return False
-        rule: Rule = self._cached_rule(params)
+        rule = self._cached_rule(params)
         return rule.summarise is not None and rule.summarise.background and self.trigger(state, params).fires
 
     def plan(self, context: Context, params: Any, state: RuntimeState) -> Plan:
@@ -169,28 +169,11 @@ class RulePolicy(BasePolicy):
             return plan_steps(self.name, params, self.steps(params), context, replace(state, firing_only=True))
         if not self.spec.rules:
             return build_empty_plan(self.name, params, context, self.trigger(state, params), "it does nothing")
-        rule: Rule = self._cached_rule(params)
+        rule = self._cached_rule(params)
         window = rule.trigger.compute_window(state)
-        size, limit = rule.size, rule.trigger.compute_limit(state) or window
-        counting = size.bytes_per_token, size.per_message, size.as_json, size.by_character
-        limits = SizeLimits(window, limit, state.window.is_known, *counting)
+        limits = SizeLimits(window, rule.trigger.compute_limit(state) or window, state.window.is_known, rule.size)
         plan_rule = plan_message_removal if rule.removes_messages else plan_body_changes
-        return plan_rule(self.name, rule, params, context, rule.trigger.check(size, state), limits)
-
-
-def _cache_last(build: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Cache the results of *build*; the last parameters are recognised by identity, which is fast."""
-    cached = lru_cache(maxsize=64)(build)
-    last_entry: tuple[Any, Any] = None, None
-
-    def get_cached(params: Any) -> Any:
-        nonlocal last_entry
-        entry = last_entry  # another thread may replace it
-        if entry[0] is not params:
-            entry = last_entry = params, cached(params)
-        return entry[1]
-
-    return get_cached
+        return plan_rule(self.name, rule, params, context, rule.trigger.check(rule.size, state), limits)
 
 
 def _number_settings(rule: Rule) -> list[Any]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from context_tui.compaction.changes import Change, LazyChanges, UniformChanges, build_input_body, build_removal
 from context_tui.compaction.plan import ACTION_PAST_TENSE, Plan, Trigger
@@ -29,24 +28,8 @@ from context_tui.session.values import Kind
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import count_block_tokens
 
-
-class BodyChanges(NamedTuple):
-    """The blocks that a rule changes, by row, the tokens saved, and one change for all blocks or one for each."""
-
-    rows: list[int]
-    saved_tokens: int
-    change: Change | Callable[[int], Change]
-
-    def get_change(self, row: int) -> Change:
-        """Return the change to the block in this row."""
-        return self.change if isinstance(self.change, Change) else self.change(row)
-
-    @property
-    def changes(self) -> LazyChanges:
-        """The changes, keyed by block row and built on demand."""
-        if isinstance(self.change, Change):
-            return UniformChanges(self.rows, self.change)
-        return LazyChanges(self.rows, self.change)
+BodyChanges = tuple[LazyChanges, int]
+"""The changes to the bodies of blocks, by row, and the tokens that they save."""
 
 
 def plan_body_changes(
@@ -67,20 +50,19 @@ def plan_body_changes(
         return build_empty_plan(name, params, context, trigger, f"nothing to {rule.action}: {too_little}")
     tokens = sum(selection.tokens)
     if rule.truncate:
-        body_changes = _build_truncated(name, rule.truncate, selection.rows, tokens)
+        changes, saved = _build_truncated(name, rule.truncate, selection.rows, tokens)
     else:
-        body_changes = _build_cleared(name, context, selection.rows, tokens, body_kind, marker)
+        changes, saved = _build_cleared(name, context, selection.rows, tokens, body_kind, marker)
     if rule.clear and rule.clear.inputs:
-        body_changes = _add_call_inputs(name, context, body_changes)
+        changes, saved = _add_call_inputs(name, context, changes, saved)
     make_plan = partial(Plan, name, params, context, trigger, keep_reason=selection.keep_reason)
-    if not body_changes.rows:
+    if not changes.rows:
         label = BODY_KIND_LABELS[body_kind]
         none_older = f"no {label} before what is kept"
         explanation = f"none of the older {label} qualifies" if selection.has_older else none_older
         return make_plan(reason=f"nothing to {rule.action}: {explanation}", tokens_saved=0)
-    tokens_after, count = index.total - body_changes.saved_tokens, len(selection.rows)
+    tokens_after, count = index.total - saved, len(selection.rows)
     report = {"tokens_before": index.total, "tokens_after": tokens_after, ACTION_PAST_TENSE[rule.action]: count}
-    changes, saved = body_changes.changes, body_changes.saved_tokens
     return make_plan(changes, report=report, tokens_saved=saved)
 
 
@@ -98,9 +80,10 @@ def _build_cleared(
     if body_kind == "inputs":
         facts = context.facts
         remaining = sum(bytes_to_tokens(utf8_len(facts.tool_name(row)) + EMPTY_INPUT_BYTES) for row in rows)
-        return BodyChanges(rows, freed - remaining, lambda row: Change("clear", build_input_body(facts, row, {}), name))
+        changes = LazyChanges(rows, lambda row: Change("clear", build_input_body(facts, row, {}), name))
+        return changes, freed - remaining
     change = build_removal(name) if body_kind == "thinking" else build_clear_change(name, marker)
-    return BodyChanges(rows, freed - len(rows) * change.body.tokens, change)
+    return UniformChanges(rows, change), freed - len(rows) * change.body.tokens
 
 
 @lru_cache(maxsize=64)
@@ -117,19 +100,18 @@ def format_marker(marker: str, text: str) -> str:
     return marker.replace(LINE_COUNT_PLACEHOLDER, f"{len(text.splitlines())}")
 
 
-def _add_call_inputs(name: str, context: Context, results: BodyChanges) -> BodyChanges:
+def _add_call_inputs(name: str, context: Context, results: LazyChanges, saved: int) -> BodyChanges:
     facts, calls = context.facts, find_call_rows(context)
     answered_calls = dict.fromkeys(facts.call[row] for row in results.rows)
     call_rows = (row for call in answered_calls for row in calls.get(call, ()))
     rows = [row for row in call_rows if not is_already_cleared(context, row, "inputs", "")]
-    inputs = _build_cleared(name, context, rows, sum(count_block_tokens(context, row) for row in rows), "inputs", "")
+    tokens = sum(count_block_tokens(context, row) for row in rows)
+    inputs, saved_inputs = _build_cleared(name, context, rows, tokens, "inputs", "")
     position = index_context(context).position_of
     all_rows = sorted((*results.rows, *rows), key=lambda row: (position[facts.block_message[row]], row))
 
-    def get_change(row: int) -> Change:
-        return (inputs if facts.kind[row] == Kind.TOOL_USE else results).get_change(row)
-
-    return BodyChanges(all_rows, results.saved_tokens + inputs.saved_tokens, get_change)
+    changes = LazyChanges(all_rows, lambda row: (inputs if facts.kind[row] == Kind.TOOL_USE else results)[row])
+    return changes, saved + saved_inputs
 
 
 def count_truncated_bytes(cut: Truncate) -> int:
@@ -140,7 +122,7 @@ def count_truncated_bytes(cut: Truncate) -> int:
 def _build_truncated(name: str, cut: Truncate, rows: list[int], tokens: int) -> BodyChanges:
     body = Body(None, count_truncated_bytes(cut))
     change = Change("truncate", body, name, lambda content: truncate_text(cut, content))
-    return BodyChanges(rows, tokens - len(rows) * body.tokens, change)
+    return UniformChanges(rows, change), tokens - len(rows) * body.tokens
 
 
 def truncate_text(cut: Truncate, content: Any) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 
 from context_tui.compaction.changes import Change, build_removal
 from context_tui.compaction.plan import Insert, KeepReason, Plan, SummaryPrompt, Trigger, VerdictCode, prepare_messages
-from context_tui.compaction.restored_files import Restoration
 from context_tui.policies.base import Params, build_empty_plan
 from context_tui.policies.parts.clear_truncate import truncate_text
 from context_tui.policies.parts.cut_position import find_cut, find_head_end
@@ -88,7 +87,7 @@ def plan_message_removal(
         summarised_ranges=(range(first, cut),) if summarise else (),
         keep_reason=find_keep_reason,
         prompt=build_prompt(summarise) if summarise else None,
-        restoration=Restoration(**summarise.restore.model_dump()) if summarise and summarise.restore else None,
+        restoration=summarise.restore if summarise else None,
     )
 
 

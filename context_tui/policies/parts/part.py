@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import copy
-from typing import Any, ClassVar, NamedTuple, get_args
+from typing import Any, ClassVar, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.fields import FieldInfo
@@ -22,6 +22,9 @@ class Part(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     prefix: ClassVar[str] = ""
+
+
+P = TypeVar("P", bound=Part)
 
 
 class RuleSetting(NamedTuple):
@@ -55,24 +58,12 @@ def build_parameter_field(setting: RuleSetting) -> tuple[Any, FieldInfo]:
     return (kinds[0] if optional else field.annotation), field
 
 
-def replace_values(part: Part, values: Mapping[SettingPath, Any]) -> Part:
-    """Return a copy of the part with the values at these paths replaced; the values are not validated."""
-    update: dict[str, Any] = {}
-    inner: dict[str, dict[SettingPath, Any]] = {}
-    for (key, *rest), value in values.items():
-        if rest:
-            inner.setdefault(str(key), {})[tuple(rest)] = value
-        else:
-            update[str(key)] = value
-    for key, nested_values in inner.items():
-        nested = getattr(part, key)
-        replace_nested = replace_values if isinstance(nested, Part) else _replace_elements
-        update[key] = replace_nested(nested, nested_values)
-    return part.model_copy(update=update)
-
-
-def _replace_elements(parts: tuple[Part, ...], values: Mapping[SettingPath, Any]) -> tuple[Part, ...]:
-    by_number: dict[int | str, dict[SettingPath, Any]] = {}
-    for (number, *rest), value in values.items():
-        by_number.setdefault(number, {})[tuple(rest)] = value
-    return tuple(replace_values(part, by_number.get(number, {})) for number, part in enumerate(parts))
+def replace_values(part: P, values: Mapping[SettingPath, Any]) -> P:
+    """Return a copy of the part with the values at these paths replaced."""
+    fields: Any = part.model_dump(exclude_unset=True)
+    for (*keys, last), value in values.items():
+        inner = fields
+        for key in keys:
+            inner = inner[key]
+        inner[last] = value
+    return part.model_validate(fields)

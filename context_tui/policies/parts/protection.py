@@ -12,6 +12,7 @@ from pydantic import Field
 from context_tui.compaction.plan import VerdictCode
 from context_tui.policies.base import param, token_param
 from context_tui.policies.parts.part import Part
+from context_tui.policies.parts.trigger_condition import Size
 from context_tui.session.blocks import BYTES_PER_TOKEN
 from context_tui.session.context import Context, memoize
 from context_tui.session.values import Kind
@@ -37,11 +38,8 @@ class SizeLimits(NamedTuple):
 
     window: int
     trigger_limit: int
-    is_window_known: bool = True
-    bytes_per_token: float = BYTES_PER_TOKEN
-    per_message: int = 0
-    as_json: bool = False
-    by_character: bool = False
+    is_window_known: bool
+    size: Size
 
 
 class Keep(Part):
@@ -113,7 +111,7 @@ class Keep(Part):
             last = "within the last {:,} messages, as the window is unknown"
             ends.append(ProtectedEnd(start, VerdictCode.RECENT_MESSAGE, last, self.unknown_window))
         elif (budget := self.compute_tail_budget(limits)) is not None:
-            prefix = _count_json_prefix(context) if limits.as_json else sums.prefix
+            prefix = _count_json_prefix(context) if limits.size.as_json else sums.prefix
             start = self._find_tail_start(prefix, budget, limits)
             ends.append(ProtectedEnd(start, VerdictCode.TAIL, "in the tail of about {:,} tokens", budget))
         return ends
@@ -144,11 +142,11 @@ class Keep(Part):
 
     def _find_tail_start(self, prefix: list[int], budget: int, limits: SizeLimits) -> int:
         """Return the position from which at most *budget* tokens follow; with ``crossing``, at least *budget*."""
-        length, share = len(prefix) - 1, BYTES_PER_TOKEN / limits.bytes_per_token
+        length, share = len(prefix) - 1, BYTES_PER_TOKEN / limits.size.bytes_per_token
 
         def count_tail_tokens(at: int) -> int:
             """Return the negated tokens from *at* on, which ascend as bisection requires."""
-            return -ceil((prefix[-1] - prefix[at]) * share + (length - at) * limits.per_message)
+            return -ceil((prefix[-1] - prefix[at]) * share + (length - at) * limits.size.per_message)
 
         if self.crossing:
             return max(bisect_right(range(length + 1), -budget, key=count_tail_tokens) - 1, 0)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
+from context_tui.compaction.restored_files import Restoration
 from context_tui.policies.base import param, token_param
 from context_tui.policies.parts.cut_position import Cut, Head
 from context_tui.policies.parts.part import Part
@@ -70,14 +71,6 @@ class Drop(Part):
     notes: tuple[Note, ...] = ()
 
 
-class Restore(Part):
-    """Content that the agent puts back after the summary; see :class:`.restored_files.Restoration`."""
-
-    files: int = Field(default=5, ge=0, le=1_000)
-    file_tokens: int = Field(default=5_000, ge=1, le=10_000_000)
-    skill_tokens: int = Field(default=5_000, ge=0, le=10_000_000)
-
-
 class Summarise(Part):
     """Action that replaces messages with a summary in a message from ``role``.
 
@@ -96,7 +89,7 @@ class Summarise(Part):
     sections: tuple[str, ...] = ()
     max_tokens: int = token_param(8_192, "most tokens that the summary may have", 1, 100_000)
     background: bool = False
-    restore: Restore | None = None
+    restore: Restoration | None = None
 
 
 class OnlyIf(Part):

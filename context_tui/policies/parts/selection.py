@@ -124,7 +124,7 @@ class BlockSelector:
         low = self._find_walk_stop(high)
         first = max(bisect_left(blocks.position, keep.first), low) if keep.first else low
         chosen = self._filter_by_age_and_pairing(slice_between(self._find_candidates(None), first, high))
-        count_tokens = self._build_token_counter(by_character=limits.by_character)
+        count_tokens = self._build_token_counter(by_character=limits.size.by_character)
         beyond = len(chosen)
         if keep.result_tokens is not None:
             beyond = _count_beyond_budget(chosen, count_tokens, keep.result_tokens)
@@ -142,7 +142,7 @@ class BlockSelector:
             chosen = self._filter_by_age_and_pairing(longer)
         older = bool(blocks.position) and blocks.position[0] < end
         sizes = [*map(self._build_token_counter(), chosen)]
-        sum_by_rule = sum(map(count_tokens, chosen) if limits.by_character else sizes)
+        sum_by_rule = sum(map(count_tokens, chosen) if limits.size.by_character else sizes)
         rows = [blocks.block[number] for number in chosen]
         # A copy holds no columns, which a replay would otherwise keep for each of its firings.
         return Selection(rows, sizes, sum_by_rule, older, KeepReasons(replace(self), low, enough))

@@ -96,7 +96,7 @@ def test_the_configuration_is_understood(tmp_path: Path) -> None:
         build_params(POLICIES[saved.policy], parse_assignments(saved.params))
     path.write_text(written)
     expected = tomllib.loads(written)["summarizer"]["openai"]
-    endpoint = resolve_endpoint("openai", environ={}, config=path)
+    endpoint = resolve_endpoint("openai", environ={"CONTEXT_TUI_CONFIG": str(path)})
     assert (endpoint.base_url, endpoint.model) == (expected["base_url"], expected["model"])
 
 

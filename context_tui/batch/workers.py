@@ -104,10 +104,6 @@ class SweepWork(NamedTuple):
         return [build_setting(policies[name], policies[name].Params(**values)) for name, values in self.settings]
 
 
-class SweepStopped(WorkStopped):
-    """Raised inside a task when the sweep is stopped."""
-
-
 # Sources
 
 
@@ -268,7 +264,7 @@ def _init_worker(work: SweepWork, stop: Any) -> None:
 def _run_in_worker(task: SweepTask) -> TaskResult:
     def checkpoint() -> None:
         if _worker_state["stop"].value:
-            raise SweepStopped
+            raise WorkStopped
 
     return run_task(task, _worker_state["settings"], _worker_state["how"], checkpoint)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import TypeVar
 
 from context_tui.compaction.changes import build_new_texts
 from context_tui.compaction.next_request import compute_next_request
@@ -17,6 +18,8 @@ from context_tui.session.values import MessageFlag, RecordKind, Role
 from context_tui.session.window import model_at
 from context_tui.tokens.context_size import find_replies, measure_context
 from context_tui.tokens.measures import TokenTable, build_calibrated_table
+
+T = TypeVar("T")
 
 
 def apply(session: Session, plan: Plan, summary: str | None = None, token_table: TokenTable | None = None) -> Session:
@@ -64,14 +67,18 @@ def apply_with_measure(session: Session, plan: Plan, summary: str | None, table:
 
 def iterate_result_entries(plan: Plan) -> Iterator[int | Insert]:
     """Yield the entries of the new session, in order: the numbers of messages that stay, and inserts."""
-    inserts: dict[int, list[Insert]] = {}
-    for insert in plan.inserts:
-        inserts.setdefault(insert.position, []).append(insert)
-    dropped = set(chain.from_iterable(plan.dropped_ranges))
-    for position in range(len(plan.context) + 1):
-        yield from inserts.get(position, ())
-        if position < len(plan.context) and position not in dropped:
-            yield plan.context.order[position]
+    return replace_entries(plan.context.order, set(chain.from_iterable(plan.dropped_ranges)), plan.inserts)
+
+
+def replace_entries(order: Sequence[T], dropped: Container[int], inserts: Iterable[Insert]) -> Iterator[T | Insert]:
+    """Yield the entries of *order* except those at *dropped* positions, and each insert before its position."""
+    by_position: dict[int, list[Insert]] = {}
+    for insert in inserts:
+        by_position.setdefault(insert.position, []).append(insert)
+    for position in range(len(order) + 1):
+        yield from by_position.get(position, ())
+        if position < len(order) and position not in dropped:
+            yield order[position]
 
 
 class SessionBuilder:

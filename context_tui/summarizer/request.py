@@ -43,10 +43,10 @@ MAX_TOOL_NAME_LENGTH = 64
 _UNSAFE_CHARS = re.compile(r"[^A-Za-z0-9_-]")
 
 
-def format_json(value: Any, *, sort_keys: bool = False) -> str:
+def format_json(value: Any) -> str:
     """Format a value as compact JSON, or as a placeholder if it is nested too deeply to encode."""
     try:
-        return compact_text(value, sort_keys=sort_keys)
+        return compact_text(value)
     except RecursionError:
         return "[nested too deeply]"
 

@@ -33,7 +33,6 @@ def resolve_endpoint(
     base_url: str | None = None,
     *,
     environ: Mapping[str, str] | None = None,
-    config: Path | None = None,
 ) -> Endpoint:
     """Build the endpoint that the flags, the environment and the configuration file describe.
 
@@ -41,8 +40,7 @@ def resolve_endpoint(
 
     Args:
         kind: name of the API in ``APIS``.
-        environ: the environment variables; by default those of the process.
-        config: the configuration file; by default the one that the environment selects.
+        environ: the environment variables, which also select the configuration file; by default those of the process.
 
     Raises:
         SummarizerError: the kind is unknown, a setting is empty or invalid, or a key is missing.
@@ -51,7 +49,7 @@ def resolve_endpoint(
     if api is None:
         raise SummarizerError(f"unknown summarizer {kind!r}; available: {', '.join(APIS)}")
     environ = os.environ if environ is None else environ
-    table = _read_config_table(config, environ).get(kind, {})
+    table = _read_config_table(config_path(environ)).get(kind, {})
     prefix = kind.upper()
     if model is not None and not model.strip():
         raise SummarizerError("the name of the model is empty; give one, or omit --model")
@@ -112,10 +110,7 @@ def _check_url(url: str) -> str:
     return url.strip()
 
 
-def _read_config_table(config: Path | None, environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    path = config or config_path(environ)
-    if config and not config.exists():
-        raise SummarizerError(f"the configuration file {path} does not exist; create it, or name another one")
+def _read_config_table(path: Path) -> dict[str, dict[str, Any]]:
     try:
         data = read_tables(path)
         for name in data:  # other tables belong to other parts of the program

@@ -403,8 +403,6 @@ def _find_context_resets(replay: Replay) -> list[int]:
 
 def _split_group_price(group_price: FiringPrice, group: _FiringGroup) -> list[FiringPrice]:
     """Split the price of a group among its firings by the tokens that each removed."""
-    if len(group.firings) == 1:
-        return [group_price]
     prices = []
     for firing in group.firings:
         cleared = firing.before - firing.after

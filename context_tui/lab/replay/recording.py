@@ -109,7 +109,7 @@ class Recording:
         windows: for each call, the context window.
     """
 
-    def __init__(self, session: Session, summary_tokens: int | None = None) -> None:
+    def __init__(self, session: Session) -> None:
         facts, length = session.facts, len(session)
         self.session, self.facts = session, facts.copy()
         self.calibrations: list[Calibration] = calibrate(facts)
@@ -133,7 +133,7 @@ class Recording:
         sizes = [count_message_tokens(facts, message) for message in summaries if self.is_sent[message]]
         sizes = [size for size in sizes if size]  # an encrypted summary has no size
         sizes += [each.summary_tokens for each in facts.compactions if each.summary_tokens]
-        self.summary_tokens = summary_tokens or (round(median(sizes)) if sizes else DEFAULT_SUMMARY_TOKENS)
+        self.summary_tokens = round(median(sizes)) if sizes else DEFAULT_SUMMARY_TOKENS
         self.content = _SummaryContent(session.content)
         self._replies = frozenset(facts.request_message)
         self._amounts: dict[int, Amount] = {}

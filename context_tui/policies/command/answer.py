@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeGuard
 
+from context_tui.compaction.apply import replace_entries
 from context_tui.compaction.changes import Change, build_input_body, build_removal
 from context_tui.compaction.plan import Insert
 from context_tui.policies.command.program import ProgramError
@@ -249,16 +250,9 @@ class AnswerReader:
         for place in self.dropped:
             number = self._get_number(place)
             del copy.rows[number], copy.blocks[number]
-        by_place: dict[int, list[Insert]] = {}
-        for insert in self.inserts:
-            by_place.setdefault(insert.position, []).append(insert)
-        order: list[int | Insert] = []
-        for place in range(len(copy.order) + 1):
-            order += by_place.get(place, ())
-            if place < len(copy.order) and place not in self.dropped:
-                order.append(copy.order[place])
+        copy.order = list(replace_entries(copy.order, self.dropped, self.inserts))
         sorted_pairs = sorted(zip(self.inserts, self._pending, strict=True), key=lambda pair: pair[0].position)
-        copy.order, copy.pending = order, [pending for _, pending in sorted_pairs]
+        copy.pending = [pending for _, pending in sorted_pairs]
 
 
 def is_list_of_objects(value: object) -> TypeGuard[list[Block]]:

@@ -24,7 +24,6 @@ from context_tui.formats.kit.databases import (
 from context_tui.formats.kit.entry_scanner import (
     Entry,
     RowSource,
-    format_placeholders,
     list_table_sessions,
     make_entry_scanner,
     replace_summaries,
@@ -103,7 +102,6 @@ class CrushShape:
 
 
 def _parse_entry(entry: Entry) -> tuple[dict[str, Any], list[tuple[Any, dict[str, Any]]], list[str]]:
-    assert entry.texts is not None
     columns, text = entry.texts
     row, parts = loads(columns), loads(text)
     if not isinstance(row, dict) or not isinstance(parts, list):
@@ -165,10 +163,7 @@ class CrushSource(RowSource):
     """The messages of a session, ordered by creation time (seconds), then in the order in which they were written."""
 
     metadata_columns = ("summary_message_id", "summary", "summarized_at", "prompt_tokens", "completion_tokens")
-
-    def __init__(self, database: Database, session_id: str) -> None:
-        super().__init__(database, session_id)
-        self._session_row: Mapping[str, Any] = {}
+    _session_row: Mapping[str, Any] = {}
 
     def read_metadata(self) -> Mapping[str, Any]:
         return {**super().read_metadata(), OUTPUT_INCLUDES_CACHE: "is_summary_message" not in self.columns}
@@ -187,12 +182,9 @@ class CrushSource(RowSource):
         return ids
 
     def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
-        names = [name for name in _COLUMNS if name in self.columns]
-        sql = f"SELECT id, parts, {', '.join(names)} FROM messages WHERE id IN ({format_placeholders(ids)})"
-        rows = self.database.query(sql, tuple(ids), max_value_bytes=max_value_bytes)
         entries = {}
-        for name, parts, *values in rows:
-            row = dict(zip(names, map(decode_value, values), strict=True))
+        for name, parts, *values in self.select_messages(("id", "parts", *_COLUMNS), ids, max_value_bytes):
+            row = dict(zip(_COLUMNS, map(decode_value, values), strict=True))
             message_id, is_summary = decode_text(name), bool(row.pop("is_summary_message", 0))
             members = {key: value for key, value in row.items() if value is not None}
             if is_summary or message_id == self._session_row.get("summary_message_id"):

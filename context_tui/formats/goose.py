@@ -31,7 +31,6 @@ from context_tui.formats.kit.databases import (
 from context_tui.formats.kit.entry_scanner import (
     Entry,
     RowSource,
-    format_placeholders,
     list_table_sessions,
     make_entry_scanner,
     replace_summaries,
@@ -136,7 +135,6 @@ def is_visible(value: Mapping[str, Any], to: str) -> bool:
 
 
 def _parse_entry(entry: Entry) -> dict[str, Any]:
-    assert entry.texts is not None
     return parse_object(entry.texts[0])
 
 
@@ -215,9 +213,7 @@ class GooseRows(RowSource):
 
     def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
         names = ("id", "role", "content_json", "created_timestamp", "metadata_json")
-        columns = ", ".join(name if name in self.columns else "NULL" for name in names)
-        sql = f"SELECT {columns} FROM messages WHERE id IN ({format_placeholders(ids)})"
-        rows = self.database.query(sql, tuple(ids), max_value_bytes=max_value_bytes)
+        rows = self.select_messages(names, ids, max_value_bytes)
         return {decode_text(row[0]): Entry(decode_text(row[0]), (_format_line(*row[1:]),)) for row in rows}
 
 

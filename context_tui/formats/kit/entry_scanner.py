@@ -31,13 +31,13 @@ MISSING_REASON = "it is listed, and not there"
 class Entry(NamedTuple):
     """A message as the agent recorded it, and its id.
 
-    ``texts`` begin with the message's own text, and are None if they are too large to read (``unread_bytes``, if their
-    size is known). ``columns`` are further values, which are not shown. ``problem`` is the reason why the entry cannot
-    be a message, or "".
+    ``texts`` begin with the message's own text. ``columns`` are further values, which are not shown. ``problem`` is the
+    reason why the entry cannot be a message, or "": with ``files.TOO_LARGE``, the texts are not read, and have
+    ``unread_bytes`` if their size is known.
     """
 
     id: str
-    texts: tuple[bytes, ...] | None
+    texts: tuple[bytes, ...]
     problem: str = ""
     columns: tuple[Any, ...] = ()
     unread_bytes: int = 0
@@ -45,11 +45,11 @@ class Entry(NamedTuple):
     @property
     def size(self) -> int:
         """Total size of the texts, in bytes."""
-        return self.unread_bytes + sum(map(len, self.texts or ()))
+        return self.unread_bytes + sum(map(len, self.texts))
 
     @property
     def checksum(self) -> int:
-        return compute_checksum((self.id, self.unread_bytes, *(self.texts or ()), *self.columns))
+        return compute_checksum((self.id, self.unread_bytes, *self.texts, *self.columns))
 
 
 class EntrySource(Protocol):
@@ -107,7 +107,7 @@ class EntryContent(RecordContent):
 
     def raw(self, record: int) -> str:
         entry = self._read_current_entry(record)
-        if entry.texts is None:
+        if entry.problem == files.TOO_LARGE:
             return f"[{files.TOO_LARGE}]"
         data = b"\n".join(entry.texts)
         return files.format_beginning(data, len(data))
@@ -162,8 +162,7 @@ class _EntryPass:
         for place, entry in enumerate(entries, len(self.checksums)):
             location, old_count = f"{self.entry_name} {truncate_name(entry.id)}", len(builder.facts)
             self.checksums.append(entry.checksum)
-            too_large = files.format_too_large(entry.size) or (files.TOO_LARGE if entry.texts is None else "")
-            if reason := entry.problem or too_large:
+            if reason := files.format_too_large(entry.size) or entry.problem:
                 builder.add_problem(place, entry.size, location, reason)
             elif added := self._adder.add(entry, location, place, entry.size):
                 self.shape.add_facts(entry, added[0], range(old_count, len(builder.facts)), builder)
@@ -322,13 +321,19 @@ class RowSource(ABC):
             entries = self.query_entries(ids, files.MAX_RECORD_BYTES)
         except ValueTooLarge:
             if len(ids) == 1:
-                return [Entry(ids[0], None)]
+                return [Entry(ids[0], (), files.TOO_LARGE)]
             return [entry for each in ids for entry in RowSource.read_entries(self, [each])]
         return [entries[each] for each in ids if each in entries]
 
     @abstractmethod
     def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
         """Return the entries with the given ids, by id, or raise ValueTooLarge if a value exceeds *max_value_bytes*."""
+
+    def select_messages(self, names: Sequence[str], ids: Sequence[Any], max_value_bytes: int) -> list[tuple[Any, ...]]:
+        """Return these columns of the messages with the given ids, in any order, with None for one that is missing."""
+        columns = ", ".join(name if name in self.columns else "NULL" for name in names)
+        sql = f"SELECT {columns} FROM {self.message_table} WHERE id IN ({format_placeholders(ids)})"
+        return self.database.query(sql, ids, max_value_bytes=max_value_bytes)
 
     def read_metadata(self) -> Mapping[str, Any]:
         columns = self.database.list_columns(self.session_table)

@@ -18,7 +18,6 @@ from context_tui.formats.kit.entry_scanner import (
     Entry,
     EntryScanner,
     RowSource,
-    format_placeholders,
     replace_compactions,
 )
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, ParsedRecord
@@ -92,13 +91,11 @@ class KodaSource(RowSource):
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
         """Return the rows as entries. The size of a row that is too large is known without reading it."""
         entries = super().read_entries(ids)
-        too_large = {each.id: self._measure(each.id) for each in entries if each.texts is None}
+        too_large = {each.id: self._measure(each.id) for each in entries if each.problem}
         return [each._replace(unread_bytes=too_large.get(each.id, 0)) for each in entries]
 
     def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
-        names = ", ".join(name if name in self.columns else f"NULL AS {name}" for name in KodaRow._fields)
-        sql = f"SELECT {names} FROM messages WHERE id IN ({format_placeholders(ids)})"
-        rows = self.database.query(sql, [*map(int, ids)], max_value_bytes=max_value_bytes)
+        rows = self.select_messages(KodaRow._fields, [*map(int, ids)], max_value_bytes)
         return {entry.id: entry for entry in map(build_entry, map(KodaRow._make, rows))}
 
     def _measure(self, row_id: str) -> int:

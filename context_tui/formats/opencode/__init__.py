@@ -217,7 +217,7 @@ def _find_subagent_id(session: Session, call: int) -> str:
     call_id = facts.call_id(call)
     for record in facts.records_of(facts.block_message[call]):
         entry = content.read_entry(record)
-        if entry.texts is None or call_id.encode() not in b"".join(entry.texts):
+        if call_id.encode() not in b"".join(entry.texts):
             continue
         for part in parse_entry(entry)[1]:
             if isinstance(part, dict) and part.get("callID") == call_id:

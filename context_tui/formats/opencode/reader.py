@@ -147,7 +147,6 @@ class OpencodeShape:
 
 def parse_entry(entry: Entry) -> ParsedEntry:
     """Decode an entry into the body of a message, its parts, and notes on unreadable parts."""
-    assert entry.texts is not None
     body, *texts = entry.texts
     info = parse_object(body)
     parts, notes = [], []

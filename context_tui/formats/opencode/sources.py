@@ -9,7 +9,6 @@ import json
 import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,14 @@ from context_tui.formats.kit.documents import (
     try_decode,
 )
 from context_tui.formats.kit.entry_scanner import Entry, RowSource, format_placeholders
-from context_tui.formats.kit.files import MAX_RECORD_BYTES, list_entries, open_regular, read_file_stamp, read_whole_file
+from context_tui.formats.kit.files import (
+    MAX_RECORD_BYTES,
+    TOO_LARGE,
+    list_entries,
+    open_regular,
+    read_file_stamp,
+    read_whole_file,
+)
 from context_tui.formats.kit.values import as_object, as_text
 from context_tui.formats.opencode.reader import remove_reverted
 from context_tui.session.jsontext import try_loads
@@ -50,12 +56,10 @@ class TableSource(RowSource):
         return {name: try_loads(encode_value(value)) for name, value in super().read_metadata().items()}
 
     def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
-        query = partial(self.database.query, values=ids, max_value_bytes=max_value_bytes)
-        marks = format_placeholders(ids)
-        selected = query(f"SELECT id, data FROM message WHERE id IN ({marks})")
+        selected, marks = self.select_messages(("id", "data"), ids, max_value_bytes), format_placeholders(ids)
         parts_sql = f"SELECT message_id, id, data FROM part WHERE message_id IN ({marks}) ORDER BY message_id, id"
         parts: dict[str, list[tuple[str, bytes]]] = {}
-        for message, name, data in query(parts_sql):
+        for message, name, data in self.database.query(parts_sql, ids, max_value_bytes=max_value_bytes):
             parts.setdefault(decode_text(message), []).append((decode_text(name), encode_value(data)))
         rows = ((decode_text(name), encode_value(data)) for name, data in selected)
         return {name: Entry(name, (data, *remove_reverted(parts.get(name, ()), self._revert))) for name, data in rows}
@@ -93,7 +97,7 @@ class TreeSource:
         files = [entry for entry in list_entries(self._parts / name) if entry.name.endswith(".json")]
         size = len(body) + sum(os.path.getsize(entry) for entry in files if os.path.isfile(entry))
         if size > MAX_RECORD_BYTES:
-            return Entry(name, None)
+            return Entry(name, (), TOO_LARGE)
         parts = [(_get_stem(entry), data) for entry in files if (data := _read_bytes(Path(entry.path))) is not None]
         return Entry(name, (body, *remove_reverted(parts, self._revert)))
 

@@ -75,7 +75,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _find_entries(paths: Sequence[str]) -> list[SessionEntry]:
     if paths:
-        return [entry for path in paths for entry in discovery.find_entries(path)]
+        return [entry for path in paths for entry in discovery.build_entries(discovery.find_session_infos(path))]
     return [
         each
         for entry in discovery.find_recorded_sessions()

@@ -11,18 +11,9 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
+from context_tui.compaction import tool_pairing
 from context_tui.compaction.apply import SessionBuilder
-from context_tui.compaction.tool_pairing import (
-    NOTE_CALLS_RENAMED,
-    BlockPosition,
-    MessageSource,
-    Orphan,
-    assign_unique_ids,
-    compare_orphans,
-    find_unpaired,
-    repair_minimally,
-    repair_orphans,
-)
+from context_tui.compaction.tool_pairing import BlockPosition, MessageSource, Orphan
 from context_tui.session.losses import Losses, UnsupportedReason
 from context_tui.session.memory import DerivedContent, Origin, find_recording
 from context_tui.session.session import Message, Session
@@ -51,14 +42,14 @@ class PairCheck(NamedTuple):
 
 def check_message_pairs(messages: list[Message]) -> PairCheck:
     """Return the unpaired blocks in recorded messages, all of them as inherited."""
-    return PairCheck(find_unpaired(messages))
+    return PairCheck(tool_pairing.find_unpaired(messages))
 
 
 def check_pairs(session: Session, written: list[Message], renamed_ids: Mapping[str, str]) -> PairCheck:
     """Sort the unpaired blocks in *written* into those that *session*'s recording has and those that are new."""
-    if not find_unpaired(written):
+    if not tool_pairing.find_unpaired(written):
         return PairCheck()
-    inherited, introduced = compare_orphans(_find_recorded_context(session)[1], written, renamed_ids)
+    inherited, introduced = tool_pairing.compare_orphans(_find_recorded_context(session)[1], written, renamed_ids)
     return PairCheck(tuple(inherited), tuple(introduced))
 
 
@@ -71,13 +62,13 @@ def build_exportable(
     """
     context, facts, losses = session.context_at(), session.facts, Losses()
     replaced = context.replacements
-    unique_messages, renamed = assign_unique_ids(messages)
-    losses.add(NOTE_CALLS_RENAMED, len(renamed))
+    unique_messages, renamed = tool_pairing.assign_unique_ids(messages)
+    losses.add(tool_pairing.NOTE_CALLS_RENAMED, len(renamed))
     if unsupported_reason is not None:
         selections = [_select_blocks(message, unsupported_reason, losses) for message in unique_messages]
         summaries = {at for at, index in enumerate(context.order) if facts.flags[index] & MessageFlag.SUMMARY}
         kept_messages = [*map(_keep_blocks, unique_messages, selections)]
-        history, sources, notes = repair_minimally(kept_messages, summaries)
+        history, sources, notes = tool_pairing.repair_minimally(kept_messages, summaries)
         sources = [_map_source(source, selections) for source in sources]
         if notes:  # results that became text release their images
             selected = [_select_blocks(message, unsupported_reason, losses) for message in history]
@@ -86,7 +77,8 @@ def build_exportable(
             sources = [MessageSource(each.message, [each.blocks[n] for n in numbers]) for each, numbers in pairs]
         _note_history_end(history, losses)
     else:
-        history, sources, notes = repair_orphans(unique_messages, _find_introduced(session, unique_messages))
+        introduced = _find_introduced(session, unique_messages)
+        history, sources, notes = tool_pairing.repair_orphans(unique_messages, introduced)
     for loss, number in notes.items():
         losses.add(loss, number)
     rows = [list(facts.blocks_of(index)) for index in context.order]
@@ -136,11 +128,11 @@ def _note_history_end(history: list[Message], losses: Losses) -> None:
 
 
 def _find_introduced(session: Session, messages: list[Message]) -> list[Orphan]:
-    orphans = find_unpaired(messages)
+    orphans = tool_pairing.find_unpaired(messages)
     if not orphans or not isinstance(session.content, DerivedContent):
         return []
     order, recorded = _find_recorded_context(session)
-    inherited = {(orphan.kind, order[orphan.message], orphan.block) for orphan in find_unpaired(recorded)}
+    inherited = {(orphan.kind, order[orphan.message], orphan.block) for orphan in tool_pairing.find_unpaired(recorded)}
     entries = [session.content.entries[message] for message in session.context_at().order]
     places: dict[int, list[BlockPosition]] = {}  # by message, where its blocks were recorded
     for message in {orphan.message for orphan in orphans}:

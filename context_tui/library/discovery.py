@@ -17,15 +17,8 @@ from logging import getLogger
 from pathlib import Path
 
 from context_tui.errors import describe_failure
+from context_tui.formats import opening
 from context_tui.formats.kit.files import find_working_folder
-from context_tui.formats.opening import (
-    choose_session,
-    detect_format,
-    list_folder_sessions,
-    list_session_suffixes,
-    search_folders,
-    sessions_in,
-)
 from context_tui.formats.registry import FORMATS
 from context_tui.session.session import SessionInfo
 
@@ -116,7 +109,7 @@ def find_newest_session() -> SessionEntry | None:
             sessions = [each for each in list_database_sessions(entry) if each.group == THIS_PROJECT]
         else:
             with suppress(Exception):  # empty as yet, or unreadable
-                info = choose_session(entry.info.path)
+                info = opening.choose_session(entry.info.path)
                 if entry.group == THIS_PROJECT or info.cwd == str(cwd):
                     sessions = [replace(entry, info=info)]
         if sessions:
@@ -176,7 +169,7 @@ def list_database_sessions(entry: SessionEntry) -> list[SessionEntry]:
     """
     path, cwd = Path(entry.info.path), str(find_working_folder())
     try:
-        form = FORMATS[entry.agent] if entry.agent else detect_format(path)
+        form = FORMATS[entry.agent] if entry.agent else opening.detect_format(path)
         infos = form.list_sessions(path)
     except Exception:  # the overview tells the reason
         return [entry]
@@ -188,20 +181,15 @@ def list_database_sessions(entry: SessionEntry) -> list[SessionEntry]:
     return entries
 
 
-def find_entries(spec: str) -> list[SessionEntry]:
-    """Return the sessions that :func:`find_session_infos` finds, as entries for a picker."""
-    return build_entries(find_session_infos(spec))
-
-
 def find_session_infos(spec: str) -> list[SessionInfo]:
     """Return the sessions at a path, or raise UnreadableSession if there are none.
 
     In a large folder, files are listed by name only, from the newest, without detecting their format.
     """
-    infos = search_folders(Path(spec), _find_named_sessions) if os.path.isdir(spec) else []
+    infos = opening.search_folders(Path(spec), _find_named_sessions) if os.path.isdir(spec) else []
     if len(infos) > MAX_FILES_READ and _are_sessions(infos):
         return sorted(infos, key=lambda info: -info.time)
-    return sessions_in(spec)
+    return opening.sessions_in(spec)
 
 
 def _are_sessions(infos: Sequence[SessionInfo]) -> bool:
@@ -209,12 +197,12 @@ def _are_sessions(infos: Sequence[SessionInfo]) -> bool:
     session_count = 0
     for info in sample:
         with suppress(Exception):
-            session_count += bool(info.format or detect_format(Path(info.path)))
+            session_count += bool(info.format or opening.detect_format(Path(info.path)))
     return session_count > len(sample) // 2
 
 
 def _find_named_sessions(folder: Path) -> list[SessionInfo]:
-    return list_folder_sessions(folder) or [_build_info(*each) for each in _list_standalone_files(folder)]
+    return opening.list_folder_sessions(folder) or [_build_info(*each) for each in _list_standalone_files(folder)]
 
 
 def build_entries(sessions: Iterable[SessionInfo]) -> list[SessionEntry]:
@@ -294,7 +282,7 @@ def find_title(info: SessionInfo) -> str:
         return ""
     path = Path(info.path)
     try:
-        form = FORMATS[info.format] if info.format else detect_format(path)
+        form = FORMATS[info.format] if info.format else opening.detect_format(path)
         return " ".join(form.read_title(path).split())[:MAX_TITLE_LENGTH]
     except Exception:  # the overview tells the reason
         return ""
@@ -311,7 +299,7 @@ def _list_standalone_files(folder: Path) -> list[tuple[Path, os.stat_result]]:
 
 
 def _list_session_files(folder: Path) -> list[tuple[Path, os.stat_result]]:
-    files, suffixes = [], list_session_suffixes()
+    files, suffixes = [], opening.list_session_suffixes()
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(suffixes) and os.path.isfile(entry.path):

@@ -15,13 +15,7 @@ from typing import Any, ClassVar
 from context_tui.formats.base import Claim, Format, Scanner
 from context_tui.formats.cline.paths import find_tasks
 from context_tui.formats.cline.reader import ClineShape, has_text_call
-from context_tui.formats.cline.task_files import (
-    CONVERSATION_FILES,
-    UI_MESSAGES_FILE,
-    RelatedFacts,
-    list_related_files,
-    read_related_files,
-)
+from context_tui.formats.cline.task_files import UI_MESSAGES_FILE, RelatedFacts, list_related_files, read_related_files
 from context_tui.formats.cline.writer import find_unsupported_block_reason, write_conversation
 from context_tui.formats.kit.blocks import extract_text
 from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, list_document_sessions
@@ -58,7 +52,7 @@ class ClineFormat(Format):
             return Claim(90, "messages with a ts of their own")
         if any("<environment_details>" in text for message in messages for text in _list_texts(message)):
             return Claim(88, "details of the environment in its messages")
-        is_task = path.name in CONVERSATION_FILES and os.path.isfile(path.with_name(UI_MESSAGES_FILE))
+        is_task = any(map(os.path.isfile, list_related_files(path)[:1]))
         return Claim(86, f"a list of messages beside {UI_MESSAGES_FILE}") if is_task else None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:

@@ -7,17 +7,8 @@ from hashlib import blake2b
 from itertools import accumulate, takewhile
 from typing import Any
 
-from context_tui.formats.codex.rollout import (
-    IGNORED_TYPES,
-    RolloutLine,
-    find_replacement_history,
-    format_item_key,
-    list_item_keys,
-    parse_compaction,
-    parse_rollout_item,
-    parse_rollout_line,
-    parse_session_meta,
-)
+from context_tui.formats.codex import rollout
+from context_tui.formats.codex.rollout import RolloutLine
 from context_tui.formats.kit.blocks import build_text, extract_text
 from context_tui.formats.kit.message_builder import (
     CompactionDetailsRecord,
@@ -101,9 +92,9 @@ class CodexShape:
         payload = as_object(line.payload)
         match line.kind:
             case "response_item":
-                return parse_rollout_item(line.payload)
+                return rollout.parse_rollout_item(line.payload)
             case "compacted":
-                summary, *other_records = list_cases(parse_compaction(payload))
+                summary, *other_records = list_cases(rollout.parse_compaction(payload))
                 message = replace(summary, time=line.time) if isinstance(summary, MessageRecord) else summary
                 return group_records(message, *other_records)
             case "session_meta":
@@ -115,7 +106,7 @@ class CodexShape:
                 return MetadataRecord(model=parse_id(payload.get("model"))[:200])
             case "event_msg":
                 return _parse_event(payload, line.time)
-        if line.kind in IGNORED_TYPES:
+        if line.kind in rollout.IGNORED_TYPES:
             return MetadataRecord()
         raise ValueError(f"unknown type of record {line.kind[:40]!r}" if line.kind else "not a record of a rollout")
 
@@ -128,7 +119,7 @@ class CodexShape:
             self._start_time = line.time
         match line.kind:
             case "session_meta":  # a repeated one, or that of the forked session, is ignored
-                is_first, meta = not self._session_ids, parse_session_meta(payload)
+                is_first, meta = not self._session_ids, rollout.parse_session_meta(payload)
                 if is_first or not meta.continued_from:
                     self._session_ids.add(meta.id)
                 if is_first:
@@ -143,7 +134,7 @@ class CodexShape:
                 return self._add_item_key(payload, replace(message, reasoning=tokens) if tokens else message)
             case "response_item":
                 self._replies.assign_response_id(parsed)
-                if key := format_item_key(payload):
+                if key := rollout.format_item_key(payload):
                     self._key_by_item[key] = ""
             case "compacted":
                 self._replies.end_response()
@@ -172,7 +163,7 @@ class CodexShape:
 
     def _parse_line(self, record: Record) -> RolloutLine:
         if record is not self._newest_line[0]:
-            self._newest_line = record, parse_rollout_line(record)
+            self._newest_line = record, rollout.parse_rollout_line(record)
         return self._newest_line[1]
 
     def _place_message(self, record: MessageRecord, time: int) -> MessageRecord:
@@ -187,7 +178,7 @@ class CodexShape:
         return replace(record, time=time)
 
     def _add_item_key(self, item: Record, record: MessageRecord) -> MessageRecord:
-        if key := format_item_key(item):
+        if key := rollout.format_item_key(item):
             record = record if record.key else replace(record, key=key)
             self._key_by_item[key] = record.key
         return record
@@ -203,13 +194,13 @@ class CodexShape:
         summary = find_message(parsed)
         if summary is None or summary.compaction is None:
             return parsed
-        items = find_replacement_history(payload)
+        items = rollout.find_replacement_history(payload)
         if items is None:
             return replace(summary, compaction=replace(summary.compaction, context=(*self._find_kept_users(), 0)))
         if summary.blocks[0].get("type") != "text" and all(isinstance(item, dict) for item in items):
             readable = [item for item in items if not item.get("encrypted_content")]
             self._readable_tokens = sum(bytes_to_tokens(len(compact_json(item))) for item in readable)
-        recorded_context, keys = summary.compaction.context or (), list_item_keys(payload)
+        recorded_context, keys = summary.compaction.context or (), rollout.list_item_keys(payload)
         messages, notes, context = list_messages(parsed), list(summary.notes), list[str | int]()
         numbers = [each for each in recorded_context if isinstance(each, int) and each]
         known_users = self._match_users({number: messages[number] for number in numbers})

@@ -14,14 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.formats.defect.paths import JOURNAL_FILE, META_FILE
+from context_tui.formats.kit import writing
 from context_tui.formats.kit.blocks import Block
 from context_tui.formats.kit.files import find_working_folder
-from context_tui.formats.kit.writing import (
-    convert_body_blocks,
-    count_injected_losses,
-    note_omitted_request_parts,
-    write_lines,
-)
 from context_tui.session.blocks import is_block_list
 from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
@@ -37,10 +32,11 @@ Record = dict[str, Any]
 def write(session: Session, path: Path) -> Losses:
     """Write the messages in the context, with the usage of each turn, and return the losses."""
     losses = Losses()
-    records = _build_records(session, losses)
-    write_lines(({"schema_version": VERSION, "seq": seq, "record": each} for seq, each in enumerate(records)), path)
-    count_injected_losses(session, losses)
-    note_omitted_request_parts(session, losses, "defect")
+    records = enumerate(_build_records(session, losses))
+    lines = ({"schema_version": VERSION, "seq": seq, "record": record} for seq, record in records)
+    writing.write_lines(lines, path)
+    writing.count_injected_losses(session, losses)
+    writing.note_omitted_request_parts(session, losses, "defect")
     return losses
 
 
@@ -113,7 +109,7 @@ def _build_output(result: Block, losses: Losses) -> Record:
     if not any(map(_build_output_block, body)):
         losses.replace(result, {**result, "content": ""}, "results whose images defect cannot hold")
         return {"kind": "text", "text": ""}
-    blocks = convert_body_blocks(result, _build_output_block, losses, "results whose images defect cannot hold")
+    blocks = writing.convert_body_blocks(result, _build_output_block, losses, "results whose images defect cannot hold")
     return {"kind": "content", "blocks": blocks}
 
 

@@ -14,17 +14,8 @@ from typing import Any, ClassVar
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Claim, Format, Scanner
-from context_tui.formats.gemini_cli import paths, writer
+from context_tui.formats.gemini_cli import paths, reader, writer
 from context_tui.formats.gemini_cli.paths import CHAT_SUFFIXES, build_subagent_info, find_subagent_files
-from context_tui.formats.gemini_cli.reader import (
-    SETUP_START,
-    GeminiDocumentShape,
-    GeminiLineShape,
-    find_message_lists,
-    is_command,
-    parse_content,
-)
-from context_tui.formats.gemini_cli.writer import write_session
 from context_tui.formats.kit.blocks import extract_text
 from context_tui.formats.kit.branches import find_branch
 from context_tui.formats.kit.document_scanner import DocumentContent, DocumentScanner, copy_document
@@ -47,7 +38,7 @@ class GeminiCliFormat(Format):
 
     find_unlisted = staticmethod(find_branch)
     find_sessions = staticmethod(paths.find_sessions)
-    write = staticmethod(write_session)
+    write = staticmethod(writer.write_session)
     build_resume_command = staticmethod(writer.build_resume_command)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
@@ -69,11 +60,11 @@ class GeminiCliFormat(Format):
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         if not _is_document(path):
-            return LineScanner(path, info, GeminiLineShape, input_includes_cache=True)
+            return LineScanner(path, info, reader.GeminiLineShape, input_includes_cache=True)
         if info.id.startswith("branch-"):
             raise UnreadableSession(f"{path}: unknown session {info.id!r}; it has no branches")
-        reader = partial(read_runs, finder=find_message_lists)
-        return DocumentScanner(path, info, GeminiDocumentShape, read_runs=reader)
+        read_history = partial(read_runs, finder=reader.find_message_lists)
+        return DocumentScanner(path, info, reader.GeminiDocumentShape, read_runs=read_history)
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
         facts = session.facts
@@ -116,9 +107,9 @@ class GeminiCliFormat(Format):
 def _find_typed_text(message: Any) -> str:
     if not isinstance(message, dict) or message.get("type") != "user":
         return ""
-    text = extract_text([block for block in parse_content(message.get("content")) if block.get("type") == "text"])
+    text = extract_text([*reader.parse_content(message.get("content"))])
     start = text.lstrip()
-    return "" if start.startswith(SETUP_START) or is_command(start) else format_title(text)
+    return "" if start.startswith(reader.SETUP_START) or reader.is_command(start) else format_title(text)
 
 
 def _is_document(path: Path) -> bool:

@@ -11,22 +11,11 @@ from typing import Any
 
 from context_tui.formats.gemini_cli.paths import CHAT_PREFIX, compute_project_hash, find_projects_folder
 from context_tui.formats.gemini_cli.reader import SETUP_START, SUMMARY_START, is_command
+from context_tui.formats.kit import writing
 from context_tui.formats.kit.blocks import Block
 from context_tui.formats.kit.files import find_working_folder
 from context_tui.formats.kit.heads import read_first_object
 from context_tui.formats.kit.values import as_object
-from context_tui.formats.kit.writing import (
-    INJECTED_LOSS,
-    build_change_folder,
-    convert_blocks,
-    convert_body_blocks,
-    convert_body_to_text,
-    format_iso_time,
-    list_injected,
-    note_omitted_request_parts,
-    split_results,
-    write_lines,
-)
 from context_tui.session.blocks import is_block_list
 from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
@@ -41,8 +30,8 @@ SUMMARY_END = "</state_snapshot>"
 def write_session(session: Session, path: Path) -> Losses:
     """Write the metadata and a record for each message, and return the losses."""
     losses = Losses()
-    write_lines(_Writer(session, losses).build_records(), path)
-    note_omitted_request_parts(session, losses, "Gemini CLI")
+    writing.write_lines(_Writer(session, losses).build_records(), path)
+    writing.note_omitted_request_parts(session, losses, "Gemini CLI")
     return losses
 
 
@@ -55,7 +44,7 @@ def build_resume_command(session: Session, written_session: Path, out_path: Path
     session_id, start_time = header.get("sessionId"), header.get("startTime")
     if not isinstance(session_id, str) or not isinstance(start_time, str):
         return ""
-    resume = f"{build_change_folder(session.info.cwd)}gemini --resume {shlex.quote(session_id)}"
+    resume = f"{writing.build_change_folder(session.info.cwd)}gemini --resume {shlex.quote(session_id)}"
     if out_path.absolute().parent.name == "chats":
         return resume
     chats = Path(session.info.path).absolute().parent
@@ -78,8 +67,8 @@ class _Writer:
         yield {
             "sessionId": str(uuid.uuid4()),
             "projectHash": compute_project_hash(self._session.info.cwd or str(find_working_folder())),
-            "startTime": format_iso_time(min(times, default=-1)),
-            "lastUpdated": format_iso_time(max(times, default=-1)),
+            "startTime": writing.format_iso_time(min(times, default=-1)),
+            "lastUpdated": writing.format_iso_time(max(times, default=-1)),
             "kind": "main",
         }
         context = self._session.context_at()
@@ -116,7 +105,7 @@ class _Writer:
         return block.get("type") == "tool_result" and str(block.get("tool_use_id")) in call_ids
 
     def _build_record(self, kind: str, index: int, **members: Any) -> Record:
-        timestamp = format_iso_time(self._facts.time[index])
+        timestamp = writing.format_iso_time(self._facts.time[index])
         return {"id": str(uuid.uuid4()), "timestamp": timestamp, "type": kind, **members}
 
     def _build_reply(self, index: int, blocks: list[Block], answered: dict[str, Block]) -> Record:
@@ -152,7 +141,7 @@ class _Writer:
         arguments = as_object(value)
         if value != arguments:
             self._losses.replace(call, {**call, "input": arguments}, "calls whose arguments are no object")
-        time = format_iso_time(self._facts.time[index])
+        time = writing.format_iso_time(self._facts.time[index])
         members = {"id": call_id, "name": name, "args": arguments, "timestamp": time}
         if result is None:
             return {**members, "result": None, "status": "cancelled"}
@@ -166,22 +155,23 @@ class _Writer:
         else:
             text: str = ""
             if is_block_list(body) and len(body) != 1:
-                parts = convert_body_blocks(result, _build_part, self._losses, "results whose images cannot be held")
+                loss = "results whose images cannot be held"
+                parts = writing.convert_body_blocks(result, _build_part, self._losses, loss)
             else:
-                text = convert_body_to_text(result, self._losses)
+                text = writing.convert_body_to_text(result, self._losses)
             response = {"error" if result.get("is_error") else "output": text}
         members: Record = {"id": str(result.get("tool_use_id") or ""), "name": name, "response": response}
         return {"functionResponse": {**members, **({"parts": parts} if parts else {})}}
 
     def _build_user_records(self, index: int, blocks: list[Block]) -> Iterator[Record]:
-        results, texts = split_results(blocks)
+        results, texts = writing.split_results(blocks)
         if results:
             responses = [self._build_function_response(result, "unknown") for result in results]
             yield self._build_record("user", index, content=responses)
         self._losses.add("messages with results and text split into two", bool(results and texts))
         if not texts and results:
             return
-        content = convert_blocks(texts, _build_part, self._losses, "Gemini CLI")
+        content = writing.convert_blocks(texts, _build_part, self._losses, "Gemini CLI")
         first_text_part = next((part for part in content if "text" in part), {"text": ""})
         start = first_text_part["text"].lstrip()
         if self._facts.flags[index] & MessageFlag.SUMMARY and not start.startswith(SUMMARY_START):
@@ -193,7 +183,7 @@ class _Writer:
             return
         elif not start.startswith(SETUP_START):
             rows = self._session.context_at().blocks_of(index)
-            self._losses.add(INJECTED_LOSS, sum(list_injected(self._facts, rows)))
+            self._losses.add(writing.INJECTED_LOSS, sum(writing.list_injected(self._facts, rows)))
         yield self._build_record("user", index, content=content)
 
 

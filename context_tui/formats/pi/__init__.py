@@ -20,15 +20,7 @@ from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_who
 from context_tui.formats.kit.values import as_text, format_title, parse_blocks
 from context_tui.formats.pi import writer
 from context_tui.formats.pi.reader import PiShape
-from context_tui.formats.pi.writer import write_session
 from context_tui.session.session import SessionInfo
-
-
-def find_sessions_folder(environ: Mapping[str, str]) -> Path:
-    """Return the folder in which pi keeps its sessions, with a subfolder for each project."""
-    if environ.get("PI_CODING_AGENT_SESSION_DIR"):
-        return find_program_folder(environ, "PI_CODING_AGENT_SESSION_DIR")
-    return find_program_folder(environ, "PI_CODING_AGENT_DIR", ".pi", "agent") / "sessions"
 
 
 def format_project_folder(cwd: Path) -> str:
@@ -38,7 +30,10 @@ def format_project_folder(cwd: Path) -> str:
 
 def find_pi_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
     """Yield the sessions in every project, and those directly in a configured folder."""
-    root, current_folder = find_sessions_folder(environ), format_project_folder(cwd)
+    root = find_program_folder(environ, "PI_CODING_AGENT_DIR", ".pi", "agent") / "sessions"
+    if environ.get("PI_CODING_AGENT_SESSION_DIR"):
+        root = find_program_folder(environ, "PI_CODING_AGENT_SESSION_DIR")
+    current_folder = format_project_folder(cwd)
     for path in list_files(root, ".jsonl"):
         yield SessionFile(path, root.name, False)
     for folder in list_entries(root):
@@ -65,7 +60,7 @@ class PiFormat(Format):
 
     find_unlisted = staticmethod(find_branch)
     find_sessions = staticmethod(find_pi_sessions)
-    write = staticmethod(write_session)
+    write = staticmethod(writer.write_session)
     can_copy = staticmethod(is_whole_file)
     copy = staticmethod(copy_lines)
     build_resume_command = staticmethod(writer.build_resume_command)

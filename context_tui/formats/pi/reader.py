@@ -47,7 +47,7 @@ class PiShape:
             case "message":
                 return entry.parse_message()
             case "custom_message":
-                return entry.build_user(parse_content_blocks(record.get("content")), injected=True)
+                return entry.build_message(Role.USER, parse_content_blocks(record.get("content")), is_injected=True)
             case "branch_summary":
                 return entry.parse_branch_summary(record.get("summary"))
             case "compaction":
@@ -76,9 +76,6 @@ class _PiEntry:
     def build_message(self, role: Role, blocks: list[Block], **members: Any) -> MessageRecord:
         return MessageRecord(role, blocks, time=self.time, key=self.key, parent_key=self.below, **members)
 
-    def build_user(self, blocks: list[Block], *, injected: bool = False) -> ParsedRecord:
-        return self.build_message(Role.USER, blocks, is_injected=injected)
-
     def parse_message(self) -> ParsedRecord:
         message = self.record.get("message")
         if not isinstance(message, dict):
@@ -87,7 +84,7 @@ class _PiEntry:
             self.time = time
         match message.get("role"):
             case "user":
-                return self.build_user(parse_content_blocks(message.get("content")))
+                return self.build_message(Role.USER, parse_content_blocks(message.get("content")))
             case "assistant":
                 return self.parse_reply(message)
             case "toolResult":
@@ -95,13 +92,13 @@ class _PiEntry:
             case "bashExecution":
                 if message.get("excludeFromContext"):
                     return self.build_ignored()
-                return self.build_user([build_text(format_shell_command(message))], injected=True)
+                return self.build_message(Role.USER, [build_text(format_shell_command(message))], is_injected=True)
             case "custom" | "hookMessage":
-                return self.build_user(parse_content_blocks(message.get("content")), injected=True)
+                return self.build_message(Role.USER, parse_content_blocks(message.get("content")), is_injected=True)
             case "branchSummary":
                 return self.parse_branch_summary(message.get("summary"))
             case "compactionSummary":
-                return self.build_user([build_text(parse_id(message.get("summary")))], injected=True)
+                return self.build_message(Role.USER, [build_text(parse_id(message.get("summary")))], is_injected=True)
             case other:
                 if not self.key:
                     raise ValueError(f"unknown role {str(other)[:40]!r}")
@@ -116,7 +113,7 @@ class _PiEntry:
     def parse_branch_summary(self, summary: Any) -> ParsedRecord:
         if not isinstance(summary, str) or not summary:
             return self.build_ignored()
-        return self.build_user([build_text(summary)], injected=True)
+        return self.build_message(Role.USER, [build_text(summary)], is_injected=True)
 
     def parse_compaction(self) -> ParsedRecord:
         """Parse a summary and the messages kept with it: those from an entry on (by id, in v1 by number), or copies."""

@@ -11,22 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from context_tui.formats.kit import writing
 from context_tui.formats.kit.blocks import Block
 from context_tui.formats.kit.files import find_working_folder
 from context_tui.formats.kit.heads import read_first_object
 from context_tui.formats.kit.values import as_object
-from context_tui.formats.kit.writing import (
-    INJECTED_LOSS,
-    build_change_folder,
-    convert_blocks,
-    convert_body_blocks,
-    convert_body_to_text,
-    format_iso_time,
-    list_injected,
-    note_omitted_request_parts,
-    split_results,
-    write_lines,
-)
 from context_tui.session.blocks import is_block_list
 from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
@@ -47,27 +36,27 @@ DEFAULT_API = ("openai-completions", "openai")
 def write_session(session: Session, path: Path) -> Losses:
     """Write the header and an entry for each message or result, and return the losses."""
     losses = Losses()
-    write_lines(_build_entries(session, losses), path)
-    note_omitted_request_parts(session, losses, "pi")
+    writing.write_lines(_build_entries(session, losses), path)
+    writing.note_omitted_request_parts(session, losses, "pi")
     return losses
 
 
 def build_resume_command(session: Session, written_session: Path, out_path: Path) -> str:
     """Return a shell command that opens the session by its path, in its project's folder."""
     header = read_first_object(written_session)
-    return f"{build_change_folder(header.get('cwd'))}pi --session {shlex.quote(str(out_path.absolute()))}"
+    return f"{writing.build_change_folder(header.get('cwd'))}pi --session {shlex.quote(str(out_path.absolute()))}"
 
 
 def _build_entries(session: Session, losses: Losses) -> Iterator[EntryObject]:
     start_time = max((time for time in session.facts.time[:1] if time >= 0), default=-1)
     cwd = session.info.cwd or str(find_working_folder())
     header = {"type": "session", "version": 3, "id": str(uuid.uuid4())}
-    yield {**header, "timestamp": format_iso_time(start_time), "cwd": cwd}
+    yield {**header, "timestamp": writing.format_iso_time(start_time), "cwd": cwd}
     for number, (entry, time) in enumerate(_build_entry_bodies(session, losses), 1):
         if entry["type"] == "compaction":
             entry["firstKeptEntryId"] = f"{number + 1:08x}"  # it keeps no earlier entries
         ids = {"id": f"{number:08x}", "parentId": f"{number - 1:08x}" if number > 1 else None}
-        yield {"type": entry.pop("type"), **ids, "timestamp": format_iso_time(time), **entry}
+        yield {"type": entry.pop("type"), **ids, "timestamp": writing.format_iso_time(time), **entry}
 
 
 def _build_entry_bodies(session: Session, losses: Losses) -> Iterator[tuple[EntryObject, int]]:
@@ -86,18 +75,18 @@ def _build_entry_bodies(session: Session, losses: Losses) -> Iterator[tuple[Entr
         if not place and facts.flags[index] & MessageFlag.SUMMARY and len(texts) == len(blocks) == 1:
             yield {"type": "compaction", "summary": texts[0].get("text") or "", "tokensBefore": 0}, time
             continue
-        results, prompt_blocks = split_results(blocks)
+        results, prompt_blocks = writing.split_results(blocks)
         for result in results:
             yield _build_message_entry(_build_result(result, tools, losses), time), time
         if prompt_blocks:
             losses.add("messages with results and text split into two", bool(results))
-            injected = list_injected(facts, context.blocks_of(index))
-            content = convert_blocks(prompt_blocks, _build_part, losses, "pi")
+            injected = writing.list_injected(facts, context.blocks_of(index))
+            content = writing.convert_blocks(prompt_blocks, _build_part, losses, "pi")
             if all(injected) and injected:
                 members = {"customType": "context-tui", "content": content, "display": True}
                 yield {"type": "custom_message", **members}, time
                 continue
-            losses.add(INJECTED_LOSS, sum(injected))
+            losses.add(writing.INJECTED_LOSS, sum(injected))
             yield _build_message_entry({"role": "user", "content": content}, time), time
         elif not results:
             yield _build_message_entry({"role": "user", "content": []}, time), time
@@ -152,9 +141,9 @@ def _format_usage(usage: Usage) -> dict[str, Any]:
 def _build_result(result: Block, tools: dict[str, str], losses: Losses) -> Message:
     body = result.get("content")
     if is_block_list(body):
-        content = convert_body_blocks(result, _build_part, losses, "results whose images pi cannot hold")
+        content = writing.convert_body_blocks(result, _build_part, losses, "results whose images pi cannot hold")
     else:
-        content = [{"type": "text", "text": convert_body_to_text(result, losses)}]
+        content = [{"type": "text", "text": writing.convert_body_to_text(result, losses)}]
     call_id = str(result.get("tool_use_id") or "")
     members = {"toolCallId": call_id, "toolName": tools.get(call_id, "unknown"), "content": content}
     return {"role": "toolResult", **members, "isError": bool(result.get("is_error"))}

@@ -15,18 +15,8 @@ from typing import Any, NamedTuple
 from context_tui.formats.kit.documents import Element, decode_element
 from context_tui.formats.kit.message_builder import find_message, problems_as_value_errors
 from context_tui.formats.kit.values import as_object, as_text, list_objects
-from context_tui.formats.requests.bodies import (
-    Api,
-    Exchange,
-    OtherRequest,
-    Request,
-    Signature,
-    copy_element,
-    sign_element,
-    split_reply,
-    split_request,
-    strip_results,
-)
+from context_tui.formats.requests import bodies
+from context_tui.formats.requests.bodies import Api, Exchange, Request, Signature, sign_element
 from context_tui.session.facts import PromptPart
 from context_tui.session.markers import is_summary_start, is_tagged
 from context_tui.session.problems import Problem
@@ -167,7 +157,7 @@ class Conversation:
     def _compare(self, alignment: _Alignment, element: Element, old: Signature, new: Signature, position: int) -> bool:
         if new[: len(old)] == old:
             alignment.extended.append((position, len(old) - 1))
-        elif strip_results(new) == strip_results(old):
+        elif bodies.strip_results(new) == bodies.strip_results(old):
             alignment.cleared += [str(part[1]) for part, old_part in zip(new, old, strict=True) if part != old_part]
         elif 1 < len(new) < len(old) and set(new) <= set(old):
             key = self.items[alignment.item_count].key
@@ -221,7 +211,7 @@ class Conversation:
 
     def _place(self, step: Step, element: Element, skip: int = 0) -> None:
         place = len(self.places)
-        self.places.append(Place(step.exchange, (copy_element(element),), skip=skip))
+        self.places.append(Place(step.exchange, (bodies.copy_element(element),), skip=skip))
         self.items.append(Item(place, str(place)))
         self._elements.append(element)
 
@@ -239,7 +229,8 @@ class Conversation:
         group = [position for position in new_numbers if position < last_known] or new_numbers[:1]
         if group:  # messages between known ones are one record, so that their order is known
             place = len(self.places)
-            self.places.append(Place(step.exchange, tuple(copy_element(elements[position]) for position in group)))
+            copies = tuple(bodies.copy_element(elements[position]) for position in group)
+            self.places.append(Place(step.exchange, copies))
             for number, position in enumerate(group):
                 items[position] = Item(place, f"{place}.{number}" if number else str(place))
         step.order = tuple(None if position in group else each.key for position, each in enumerate(items) if each)
@@ -264,7 +255,7 @@ class Conversation:
         step.reply, step.probes = len(self.places), _cut_probes("\n".join(_read_texts(self, request.reply)))
         step.cleared_calls = _count_cleared_calls(request.run.get("response"))
         self.places.append(Place(step.exchange, (request.reply,), is_reply=True))
-        replies = split_reply(request.api, request.reply)
+        replies = bodies.split_reply(request.api, request.reply)
         self.items += [Item(step.reply, str(step.reply)) for _ in replies]
         self._elements += replies
 
@@ -287,8 +278,8 @@ class RequestLog:
             self.problems.pop(exchange.name, None)
             try:
                 body = exchange.read()
-                request = problems_as_value_errors(split_request)(body)
-            except OtherRequest:
+                request = problems_as_value_errors(bodies.split_request)(body)
+            except bodies.OtherRequest:
                 continue
             except ValueError as error:
                 self.problems[exchange.name] = Problem(exchange.name, str(error))

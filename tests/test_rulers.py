@@ -52,7 +52,7 @@ def check_sums(session: Session, sizes: TokenTable) -> None:
     assert list(sizes.messages) == [sum(sizes.blocks[row] for row in facts.blocks_of(m)) for m in range(len(facts))]
     assert sum(sizes.messages) == sum(sizes.blocks)
     parts = compute_breakdown(context, 0, table=sizes)
-    content = sum(parts.by_category.values()) - sizes.system - sizes.tools
+    content = sum(parts.by_category.values()) - sum(sizes.prompts[-1] if sizes.prompts else ())
     assert (
         content
         == sizes.prefix_sums_in(context)[-1]

@@ -14,7 +14,7 @@ from threading import Event
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats import opening
-from context_tui.formats.base import Advance, Scanner
+from context_tui.formats.base import Advance, Scanner, scan
 from context_tui.formats.kit.files import FileChanged
 from context_tui.formats.registry import FORMATS
 from context_tui.session.session import Session, SessionInfo
@@ -153,11 +153,11 @@ def follow_session(
     """
     growing, last_problem = GrowingSession(info), ""
     watch = watch or SessionWatch(info)
-    _read_to_end(growing)
-    yield growing.session()
+    yield scan(growing)
     for _ in watch.wait_for_changes():
         try:
-            _read_to_end(growing)
+            while not growing.advance().end:
+                pass
         except UnreadableSession as error:
             if str(error) != last_problem:
                 last_problem = str(error)
@@ -166,8 +166,3 @@ def follow_session(
         else:
             last_problem = ""
             yield growing.session()
-
-
-def _read_to_end(growing: GrowingSession) -> None:
-    while not growing.advance().end:
-        pass

@@ -59,16 +59,12 @@ def replace_texts(blocks: list[dict[str, Any]], texts: Mapping[int, str | None])
 
 def _replace_text(block: dict[str, Any], text: str) -> dict[str, Any]:
     """Replace the text of a block (JSON for a call's input); thinking loses its signature."""
-    match block.get("type"):
-        case "tool_result":
-            return {**block, "content": text}
-        case "tool_use":
-            return {**block, "input": loads(text)}
-        case "text":
-            return {**block, "text": text}
-        case "thinking" | "redacted_thinking":
-            return {"type": "thinking", "thinking": text}
-    return {"type": "text", "text": text}
+    kind = str(block.get("type"))
+    if kind in ("thinking", "redacted_thinking"):
+        return {"type": "thinking", "thinking": text}
+    if kind not in TEXT_MEMBERS:
+        return {"type": "text", "text": text}
+    return {**block, TEXT_MEMBERS[kind]: loads(text) if kind == "tool_use" else text}
 
 
 TEXT_MEMBERS = {"tool_result": "content", "tool_use": "input", "text": "text", "thinking": "thinking"}

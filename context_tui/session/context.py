@@ -80,10 +80,7 @@ class Context:
         return len(self.order)
 
     def has_exact_text(self, block: int, text: str, *, in_blocks: bool) -> bool:
-        """Return whether a result is exactly *text*, which is in brackets.
-
-        With *in_blocks*, it may be a list of blocks.
-        """
+        """Return whether a result is exactly *text*, which is in brackets; *in_blocks*, it may be a list of blocks."""
         if body := self.replacements.get(block):
             return body.text == text
         facts = self.facts

@@ -247,10 +247,7 @@ class Branch:
 
 
 class Facts:
-    """Columns of facts.
-
-    Lengths are UTF-8 bytes, times are epoch milliseconds (-1: unknown), links are rows (-1: none).
-    """
+    """Columns of facts: lengths in UTF-8 bytes, times in epoch milliseconds (-1: unknown), links as rows (-1: none)."""
 
     def __init__(self) -> None:
         # Small numbers are stored as "I": appending to arrays of "B" and "H" takes three times as long.

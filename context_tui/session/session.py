@@ -155,10 +155,7 @@ class Session:
         return replace(self, window_override=tokens)
 
     def context_at(self, at: int | None = None) -> Context:
-        """Return the context before message *at* (default: the end).
-
-        Raises PlanError if *at* is outside the session.
-        """
+        """Return the context before message *at* (default: the end), or raise PlanError if the session lacks it."""
         point = self.length if at is None else at
         if not 0 <= point <= self.length:
             bounds = f"messages 0 to {self.length - 1:,}" if self.length else "no messages"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -83,8 +84,12 @@ def find_standing_blocks(facts: Facts) -> list[int]:
 def _list_inserted_sizes(facts: Facts, epoch: Epoch) -> set[int]:
     """List the sizes of the injected blocks with which a new context begins."""
     messages = chain(epoch.prefix, range(epoch.message, min(epoch.start, len(facts))))
+    return {facts.size[row] for row in _list_injected(facts, messages)}
+
+
+def _list_injected(facts: Facts, messages: Iterable[int]) -> list[int]:
     rows = chain.from_iterable(map(facts.blocks_of, messages))
-    return {facts.size[row] for row in rows if facts.block_flags[row] & BlockFlag.INJECTED}
+    return [row for row in rows if facts.block_flags[row] & BlockFlag.INJECTED]
 
 
 def find_fixed_blocks(facts: Facts) -> list[int]:
@@ -95,13 +100,8 @@ def find_fixed_blocks(facts: Facts) -> list[int]:
     standing = find_standing_blocks(facts)
     sizes = {facts.size[row] for row in standing}
     compactions = (epoch for epoch in facts.epochs if epoch.cause == "compaction") if standing else ()
-    inserted = (
-        row
-        for epoch in compactions
-        for message in range(epoch.message, min(epoch.start, len(facts)))
-        for row in facts.blocks_of(message)
-    )
-    again = (row for row in inserted if facts.block_flags[row] & BlockFlag.INJECTED and facts.size[row] in sizes)
+    starts = chain.from_iterable(range(epoch.message, min(epoch.start, len(facts))) for epoch in compactions)
+    again = (row for row in _list_injected(facts, starts) if facts.size[row] in sizes)
     return list(dict.fromkeys((*standing, *again)))
 
 

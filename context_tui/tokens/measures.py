@@ -77,16 +77,6 @@ class TokenTable:
     is_calibrated: bool = False
     get_factor: Callable[[int], float] = lambda kind: 1.0
 
-    @property
-    def system(self) -> int:
-        """Tokens in the newest system prompt."""
-        return self.prompts[-1][0] if self.prompts else 0
-
-    @property
-    def tools(self) -> int:
-        """Tokens in the newest tool schemas."""
-        return self.prompts[-1][1] if self.prompts else 0
-
     def prompt_at(self, context: Context) -> tuple[int, int]:
         """Return the tokens in the system prompt and in the tool schemas that apply at a context's point."""
         return self.prompts[prompt_row_at(context.facts, context.at)] if self.prompts else (0, 0)

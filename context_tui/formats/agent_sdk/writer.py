@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.formats.kit.blocks import Block, are_results
-from context_tui.formats.kit.writing import INJECTED_LOSS, format_json_line
+from context_tui.formats.kit.writing import INJECTED_LOSS, write_lines
 from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
 from context_tui.session.markers import is_summary_start
@@ -41,10 +41,8 @@ def write(session: Session, path: Path) -> Losses:
             if usage := usages.get(index):
                 record["usage"] = format_usage(usage)
         records.append(record)
-    with path.open("xb") as file:
-        for record in records:
-            head = {"type": record["type"], "uuid": str(uuid.uuid4()), "session_id": session_id}
-            file.write(format_json_line({**head, **record}))
+    heads = ({"type": record["type"], "uuid": str(uuid.uuid4()), "session_id": session_id} for record in records)
+    write_lines((head | record for head, record in zip(heads, records, strict=True)), path)
     if session.content.system():
         losses.add_note("the system prompt is left out; agent-sdk adds its own")
     return losses

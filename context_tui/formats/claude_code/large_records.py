@@ -41,10 +41,7 @@ class RecordOutline:
 
 
 def decode_outline(file: LineFile, start: int, length: int) -> Generator[bool, None, RecordOutline]:
-    """Decode a record in another process.
-
-    Yields True while that runs, then returns the outline or raises ValueError.
-    """
+    """Decode a record in another process: yield True while that runs, then return the outline or raise ValueError."""
     # -P: import nothing from the working directory.
     descriptor, null = file.descriptor, subprocess.DEVNULL
     argv = [sys.executable, "-P", "-m", __name__, str(descriptor), str(start), str(length)]

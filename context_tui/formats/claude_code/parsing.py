@@ -28,9 +28,8 @@ BoundedName = Annotated[str, msgspec.Meta(max_length=MAX_NAME_LENGTH)] | None
 
 
 class CacheCreation(msgspec.Struct):
-    """The tokens written to the prompt cache, by their lifetime."""
+    """The tokens written to the prompt cache for an hour."""
 
-    ephemeral_5m_input_tokens: TokenSize = None
     ephemeral_1h_input_tokens: TokenSize = None
 
 
@@ -80,7 +79,6 @@ class Record(msgspec.Struct):
     subtype: str | None = None
     uuid: str | None = None
     parentUuid: str | None = None
-    logicalParentUuid: str | None = None
     timestamp: str | None = None
     sessionId: str | None = None
     agentId: str | None = None
@@ -208,7 +206,7 @@ def build_record(value: Any) -> Record:
 
 
 _FIELD_TYPES: dict[str, type] = {
-    **dict.fromkeys(("type", "subtype", "uuid", "parentUuid", "logicalParentUuid", "timestamp", "sessionId"), str),
+    **dict.fromkeys(("type", "subtype", "uuid", "parentUuid", "timestamp", "sessionId"), str),
     **dict.fromkeys(("agentId", "version", "cwd", "leafUuid", "shapeHash", "querySource"), str),
     **dict.fromkeys(("isSidechain", "isMeta", "isCompactSummary", "isVisibleInTranscriptOnly"), bool),
     **{"isApiErrorMessage": bool, "rendered": list},
@@ -316,7 +314,7 @@ def parse_usage(value: Any, finished: bool, version: str | None) -> Usage | None
     hour_tokens = parse_tokens(split.get(_ONE_HOUR_WRITES), _ONE_HOUR_WRITES) if isinstance(split, dict) else None
     sizes = {name: parse_tokens(value.get(name), name) for name in _USAGE_FIELDS}
     parse_tokens(sum(sizes[name] for name in _USAGE_FIELDS[:3]), "the sum of input tokens")
-    creation = CacheCreation(None, hour_tokens)
+    creation = CacheCreation(hour_tokens)
     return normalize_usage(ApiUsage(**sizes, cache_creation=creation), finished, version)
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -23,6 +23,7 @@ from context_tui.formats.kit.writing import encode_json
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads, loads_all
 
+T = TypeVar("T")
 Element = Any
 """JSON value: ``msgspec.Raw`` until it is decoded."""
 
@@ -142,10 +143,8 @@ def get_element_text(element: Element) -> str:
 
 def format_element(element: Element) -> str:
     """Return an element's text for display, cut after ``MAX_RAW_BYTES``."""
-    if isinstance(element, msgspec.Raw):
-        data = memoryview(element)
-        return files.format_beginning(data, len(data))
-    return files.format_beginning(get_element_text(element).encode("utf-8", "replace"), count_element_bytes(element))
+    data = memoryview(element) if isinstance(element, msgspec.Raw) else get_element_text(element).encode()
+    return files.format_beginning(data, len(data))
 
 
 def count_element_bytes(element: Element) -> int:
@@ -155,22 +154,19 @@ def count_element_bytes(element: Element) -> int:
 
 def decode_members(element: Element) -> dict[str, Element] | None:
     """Return the members of a JSON object with their values still undecoded, or None for any other value."""
-    if isinstance(element, msgspec.Raw):
-        try:
-            return _decode_members(memoryview(element))
-        except (ValueError, RecursionError):
-            return None
-    return element if isinstance(element, dict) else None
+    return _decode_level(element, _decode_members, dict)
 
 
 def decode_items(element: Element) -> list[Element] | None:
     """Return the items of a JSON array, still undecoded, or None for any other value."""
+    return _decode_level(element, _decode_items, list)
+
+
+def _decode_level(element: Element, decode: Callable[[memoryview], T], kind: type[T]) -> T | None:
     if isinstance(element, msgspec.Raw):
-        try:
-            return _decode_items(memoryview(element))
-        except (ValueError, RecursionError):
-            return None
-    return element if isinstance(element, list) else None
+        with suppress(ValueError, RecursionError):
+            return decode(memoryview(element))
+    return element if isinstance(element, kind) else None
 
 
 def encode_run(run: Run) -> bytes:

@@ -304,8 +304,7 @@ class RecordAdder:
     def __init__(self, shape: Any, builder: MessageBuilder) -> None:
         prepare_shape(shape, builder)
         self._builder, self.parse = builder, validated(shape.parse)
-        resolve = getattr(shape, "resolve_in_order", None)
-        self._resolve = problems_as_value_errors(resolve) if resolve else None
+        self.resolve = problems_as_value_errors(getattr(shape, "resolve_in_order", lambda record, parsed: parsed))
 
     def add(
         self, record: Any, location: str, place: int, length: int, *context: Any
@@ -315,8 +314,7 @@ class RecordAdder:
         Returns the record with the number of its first message (-1 if it has none), or None if it is a problem.
         """
         try:
-            parsed = self.parse(record, *context)
-            parsed = self._resolve(record, parsed) if self._resolve else parsed
+            parsed = self.resolve(record, self.parse(record, *context))
         except ValueError as error:
             self._builder.add_problem(place, length, location, str(error))
             return None

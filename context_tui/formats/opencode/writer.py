@@ -239,13 +239,8 @@ def _build_file_members(block: Block) -> dict[str, str]:
     return {}
 
 
-TEXT_COLUMNS = {
-    "id": "id",
-    "slug": "slug",
-    "project_id": "projectID",
-    "parent_id": "parentID",
-    "directory": "directory",
-} | {name: name for name in ("path", "title", "version", "agent")}
+TEXT_COLUMNS = {"id": "id", "slug": "slug", "project_id": "projectID", "parent_id": "parentID"}
+TEXT_COLUMNS |= {name: name for name in ("directory", "path", "title", "version", "agent")}
 """Text columns of ``session``, and their names in an export."""
 TIME_COLUMNS = {"time_created": "created", "time_updated": "updated"}
 

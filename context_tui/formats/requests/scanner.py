@@ -22,14 +22,13 @@ from context_tui.formats.kit.message_builder import (
     MessageRecord,
     MicroCompactionRecord,
     ParsedRecord,
+    RecordAdder,
     RecordCase,
     RecordContent,
     RecordGroup,
     RewindRecord,
     group_records,
     list_messages,
-    prepare_shape,
-    problems_as_value_errors,
     validated,
 )
 from context_tui.formats.kit.values import format_title
@@ -139,10 +138,7 @@ class RequestContent(RecordContent):
         super().__init__(builder, builder.facts)
         self.log, self.state, self.conversation = log, log.log, conversation
         self.shape, self._typed = conversation.api.shape(), typed
-        prepare_shape(self.shape, builder)
-        self.parse_place = validated(self._parse_place)
-        resolve = getattr(self.shape, "resolve_in_order", None)
-        self.resolve_in_order = problems_as_value_errors(resolve) if resolve else None
+        self.resolve, self.parse_place = RecordAdder(self.shape, builder).resolve, validated(self._parse_place)
 
     def parse_record(self, row: int) -> ParsedRecord:
         return self.parse_place(self.facts.record_place[row])
@@ -281,8 +277,8 @@ class RequestScanner:
         size = sum(map(count_element_bytes, elements))
         try:
             parsed = self._content.parse_place(place)
-            if len(elements) == 1 and self._content.resolve_in_order:
-                parsed = self._content.resolve_in_order(decode_element(elements[0]), parsed)
+            if len(elements) == 1 and hasattr(self._content.shape, "resolve_in_order"):
+                parsed = self._content.resolve(decode_element(elements[0]), parsed)
         except ValueError as error:
             builder.add_problem(place, size, exchange.name, str(error))
             self._problems.append(builder.facts.problems[-1])

@@ -38,7 +38,7 @@ from context_tui.formats.opening import detect_format, make_scanner, open_sessio
 from context_tui.lab.replay.walk import replay
 from context_tui.lab.study import Lab
 from context_tui.library.discovery import build_entries, find_recorded_sessions, find_title
-from context_tui.policies.registry import LISTED_POLICIES, find_policy
+from context_tui.policies.registry import POLICIES, find_policy, list_policy_names
 from context_tui.policies.trigger_points import find_firing_runs
 from context_tui.session.markers import KODA_SUMMARY
 from context_tui.session.session import Session
@@ -790,7 +790,9 @@ def marked(n: int, at: Path) -> Fresh:
 
 
 def every_trigger(session: Session) -> object:
-    return [find_firing_runs(session, policy, policy.Params()) for policy in LISTED_POLICIES.values()]
+    return [
+        find_firing_runs(session, policy, policy.Params()) for policy in map(POLICIES.__getitem__, list_policy_names())
+    ]
 
 
 OF_PARTS = ("opencode-prune", "gemini-masking", "codex", "opencode-compact", "letta")
@@ -829,7 +831,7 @@ def shapes() -> Iterator[Shape]:
             yield Shape(f"pairs: {function.__name__}, {name}", 800, paired(function, pairs))
     for piece in ALMOST_SECRETS:
         yield Shape(f"find secrets in {piece!r} …", 20_000, almost_secret(piece))
-    for policy in (*LISTED_POLICIES, *OF_PARTS):
+    for policy in (*list_policy_names(), *OF_PARTS):
         if policy != "manual":
             yield Shape(f"plan and apply: {policy}", 200, on(steps, plain, trying(policy)))
             yield Shape(f"plan and apply: {policy}, one message", 400, on(steps, blocks_of_one, trying(policy)))

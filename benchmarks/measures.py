@@ -275,7 +275,7 @@ def messages(count: int) -> list[dict[str, Any]]:
 def parameters() -> list[Row]:
     """Moving a parameter of each policy over 100,000 messages: the totals and a screen of verdicts, and the curve."""
     import context_tui as ct
-    from context_tui.policies.registry import LISTED_POLICIES
+    from context_tui.policies.registry import POLICIES, list_policy_names
     from context_tui.policies.runtime_state import build_runtime_state
 
     opened = ct.from_messages(messages(100_000))
@@ -283,7 +283,8 @@ def parameters() -> list[Row]:
     state = build_runtime_state(context, opened.window, len(opened), None, True)
     gc.freeze()  # the messages are at hand here only because they were never in a file
     change, curve = Row("", 0, 0, ""), Row("", 0, 0, "")
-    for name, policy in LISTED_POLICIES.items():
+    for name in list_policy_names():
+        policy = POLICIES[name]
         start = time.process_time()
         policy.plan(context, policy.Params(), state)
         first = (time.process_time() - start) * 1000

@@ -20,7 +20,7 @@ from textual.keys import format_key  # noqa: E402
 
 from context_tui.cli.policies import build_parameter_reports  # noqa: E402
 from context_tui.formats.registry import FORMATS  # noqa: E402
-from context_tui.policies.registry import LISTED_POLICIES  # noqa: E402
+from context_tui.policies.registry import POLICIES, list_policy_names  # noqa: E402
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 _PART = re.compile(r"<!-- (?P<what>run: .*?|keys|policies|formats) -->\n.*?<!-- end -->", re.DOTALL)
@@ -68,7 +68,8 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 def policies() -> str:
     """Each policy and its parameters."""
     tables = []
-    for name, policy in LISTED_POLICIES.items():
+    for name in list_policy_names():
+        policy = POLICIES[name]
         rows = [
             (f"`{p['name']}`", shown(p["default"]), ranged(p["min"], p["max"], p["unit"]), p["about"])
             for p in build_parameter_reports(policy)

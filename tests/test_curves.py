@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from context_tui.compaction.apply import apply
 from context_tui.policies.parameter_space import build_params
-from context_tui.policies.registry import LISTED_POLICIES, POLICIES
+from context_tui.policies.registry import POLICIES, list_policy_names
 from context_tui.policies.runtime_state import RuntimeState, build_runtime_state
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.context import Body, Context
@@ -93,9 +93,7 @@ EAGER = {"keep_recent_turns": 1, "min_clear_tokens": 0, "keep_recent": 1, "min_t
 
 
 def test_every_parameter_is_here() -> None:
-    assert set(VALUES) == {
-        (name, key) for name, policy in LISTED_POLICIES.items() for key in policy.Params.model_fields
-    }
+    assert set(VALUES) == {(name, key) for name in list_policy_names() for key in POLICIES[name].Params.model_fields}
 
 
 @pytest.mark.parametrize("name, key", VALUES)

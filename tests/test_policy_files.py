@@ -21,7 +21,7 @@ from context_tui.policies.base import Policy
 from context_tui.policies.parameter_space import build_params
 from context_tui.policies.parts.rules import Rule
 from context_tui.policies.planning import build_plan
-from context_tui.policies.registry import LISTED_POLICIES, POLICIES, PRESETS, find_policy
+from context_tui.policies.registry import POLICIES, PRESETS, find_policy, list_policy_names
 from context_tui.policies.rule_policy import RulePolicy
 from context_tui.policies.runtime_state import RuntimeState, build_runtime_state
 from context_tui.policies.toml import parse_policy, read_policy
@@ -580,7 +580,7 @@ def test_the_documented_example(tmp_path: Path) -> None:
 def test_the_presets_are_the_files_there_are() -> None:
     folder = ROOT / "context_tui" / "policies" / "presets"
     assert sorted(PRESETS) == sorted(path.stem for path in folder.glob("*.toml")) and not set(PRESETS) & set(
-        LISTED_POLICIES
+        list_policy_names()
     )
     for name in PRESETS:
         chosen = POLICIES[name]

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from context_tui.policies.base import Params, Policy, find_nested_field, is_session_bound, list_nested_policies
 from context_tui.policies.parameters import ListEntry, Parameter, build_parameter, validate_params
-from context_tui.policies.registry import LISTED_POLICIES, POLICIES, find_policy
+from context_tui.policies.registry import POLICIES, find_policy, list_policy_names
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.scales import build_scale
 from context_tui.session.context import Context, memoize
@@ -114,8 +114,9 @@ def _list_tool_entries(context: Context) -> tuple[ListEntry, ...]:
 
 def _list_policy_entries(context: Context) -> tuple[ListEntry, ...]:
     """List the policies that another policy can run: no presets, and none with marks or nested policies."""
-    listed = (each for each in LISTED_POLICIES.values() if not find_nested_field(each) and not is_session_bound(each))
-    return tuple(ListEntry(policy.name) for policy in listed)
+    policies = {name: POLICIES[name] for name in list_policy_names()}
+    names = (name for name, each in policies.items() if not find_nested_field(each) and not is_session_bound(each))
+    return tuple(map(ListEntry, names))
 
 
 _ENTRY_LISTERS = {"tools": _list_tool_entries, "policies": _list_policy_entries}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
@@ -184,38 +184,19 @@ def find_policy(name: str) -> Policy:
         return POLICIES[name]
     matches = get_close_matches(name, POLICIES, 1)
     presets_hint = "and presets that `context-tui policies` lists"
-    hint = f"did you mean {matches[0]}?" if matches else f"available: {', '.join(LISTED_POLICIES)}, {presets_hint}"
+    hint = f"did you mean {matches[0]}?" if matches else f"available: {', '.join(list_policy_names())}, {presets_hint}"
     raise PlanError(f"unknown policy {name!r}; {hint}")
 
 
-class ListedPolicies(Mapping[str, Policy]):
-    """Mapping of all policies but the presets, by name.
-
-    These are the policies that have a key in the interface and are planned side by side.
-    """
-
-    def __getitem__(self, name: str) -> Policy:
-        if name in PRESETS:
-            raise KeyError(name)
-        return POLICIES[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name in POLICIES if name not in PRESETS)
-
-    def __len__(self) -> int:
-        return len(POLICIES) - len(PRESETS)
-
-    def __contains__(self, name: object) -> bool:
-        return name not in PRESETS and name in POLICIES
-
-
-LISTED_POLICIES = ListedPolicies()
+def list_policy_names() -> list[str]:
+    """List all policies but the presets: those that have a key in the interface and are planned side by side."""
+    return [name for name in POLICIES if name not in PRESETS]
 
 
 def find_runtimes() -> dict[str, Policy]:
     """Map each runtime to the first listed policy that belongs to it."""
     runtimes: dict[str, Policy] = {}
-    for policy in LISTED_POLICIES.values():
+    for policy in map(POLICIES.__getitem__, list_policy_names()):
         if policy.runtime:
             runtimes.setdefault(policy.runtime, policy)
     return runtimes

@@ -18,7 +18,7 @@ from context_tui.errors import PlanError
 from context_tui.policies.base import Params, Policy, find_nested_field, is_session_bound, list_nested_policies
 from context_tui.policies.parameter_space import build_params, find_changed_values
 from context_tui.policies.parameters import format_assignments, parse_assignments
-from context_tui.policies.registry import DEFAULT_POLICY, LISTED_POLICIES, MANUAL_POLICY, POLICIES
+from context_tui.policies.registry import DEFAULT_POLICY, MANUAL_POLICY, POLICIES, list_policy_names
 from context_tui.policies.runtime_state import RuntimeState, build_runtime_state
 from context_tui.policies.versions import find_own_policies, find_recorded_params
 from context_tui.session.context import Context
@@ -99,7 +99,7 @@ class View:
     @property
     def listed_policies(self) -> list[str]:
         """Policies shown side by side: the agent's own, or general ones if it has none, then any the user has named."""
-        names = [*find_own_policies(self.session).values()] or [*LISTED_POLICIES]
+        names = [*find_own_policies(self.session).values()] or list_policy_names()
         return [*dict.fromkeys((*names, *self.named_policies, self.policy))]
 
     def try_plan(self, policy: str) -> Plan | PlanError:

@@ -46,7 +46,7 @@ from context_tui.library.discovery import build_entries, find_title
 from context_tui.policies.base import Params
 from context_tui.policies.parameter_space import build_params
 from context_tui.policies.planning import build_plan
-from context_tui.policies.registry import LISTED_POLICIES, POLICIES, PRESETS
+from context_tui.policies.registry import POLICIES, PRESETS, list_policy_names
 from context_tui.policies.runtime_state import build_runtime_state
 from context_tui.policies.trigger_points import find_firing_runs, find_first_firing
 from context_tui.session.session import Session
@@ -220,7 +220,7 @@ def compact(session: Session, dice: random.Random, folder: Path) -> None:
     """Every policy's plan with what is said of it, carried out; and one of what they leave in one of the formats."""
     at = dice.choice([None, None, dice.randrange(len(session) + 1)])
     made: list[tuple[Plan | None, Session]] = [(None, session)]
-    for name in (*LISTED_POLICIES, dice.choice(PRESETS)):
+    for name in (*list_policy_names(), dice.choice(PRESETS)):
         policy = POLICIES[name]
         params = build_params(policy, EAGER.get(name, {}) if dice.random() < 0.8 else {})
         plan = attempt(build_plan, session, policy, params, at=at, force=True)
@@ -268,7 +268,7 @@ def tune(session: Session, dice: random.Random) -> None:
             shares_prefix=dice.random() < 0.3,
             reuse=dice.choice(["breakpoints", "anywhere"]),
         )
-        names = dice.sample([*LISTED_POLICIES, *PRESETS], 3)
+        names = dice.sample([*list_policy_names(), *PRESETS], 3)
         policies = [(POLICIES[name], build_params(POLICIES[name], EAGER.get(name, {}))) for name in names]
         studies = [study for each in policies if (study := attempt(lab.run_study, *each, settings))]
         if studies:

@@ -9,7 +9,7 @@ import pytest
 
 import context_tui as ct
 from context_tui.lab.price.breaks import find_cache_breaks
-from context_tui.policies.registry import LISTED_POLICIES
+from context_tui.policies.registry import list_policy_names
 from context_tui.session.facts import Compaction, Drop, Epoch
 from context_tui.session.session import Session
 from context_tui.session.values import Explanation
@@ -150,7 +150,7 @@ def test_results_that_are_gone_say_how_that_is_known() -> None:
     made = eventful()
     row = made.drops[0].cleared_blocks[0]
     location = Location(made.facts.block_message[row], row)
-    for policy in LISTED_POLICIES:
+    for policy in list_policy_names():
         view = View(made, at=CLEAR, policy=policy)
         if view.plan is None or view.plan.dropped_ranges:
             continue

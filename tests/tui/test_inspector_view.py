@@ -19,7 +19,7 @@ from context_tui.compaction.plan import Plan, Trigger
 from context_tui.formats.opening import open_session
 from context_tui.policies.parameter_space import list_parameters_in_context
 from context_tui.policies.parameters import Parameter
-from context_tui.policies.registry import LISTED_POLICIES, POLICIES
+from context_tui.policies.registry import POLICIES, list_policy_names
 from context_tui.policies.trigger_points import find_firing_runs
 from context_tui.session.problems import Problem
 from context_tui.tokens.measures import build_calibrated_table
@@ -171,7 +171,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("at", [None, 24])
-@pytest.mark.parametrize("policy", LISTED_POLICIES)
+@pytest.mark.parametrize("policy", list_policy_names())
 def test_the_command_line_gives_what_is_on_screen(
     policy: str, at: int | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -196,7 +196,7 @@ def test_a_chain_on_screen_is_what_runs_here_and_its_command_says_so(capsys: pyt
     plan, micro = view.plan, view.try_plan("defect-microcompact")
     assert plan and isinstance(micro, Plan) and [step.policy for step in plan.steps] == ["defect-microcompact"]
     assert plan.edits == micro.edits and not plan.needs_summary
-    rows = {row.policy: row for row in build_score_rows(LISTED_POLICIES, view.try_plan)}
+    rows = {row.policy: row for row in build_score_rows(list_policy_names(), view.try_plan)}
     assert rows["chain"].request == rows["defect-microcompact"].request
     assert rows["chain"].effect == "only defect-microcompact: clears 23 of 105 results"
     assert format_plan_command(view).endswith("-P chain --firing-only")
@@ -204,7 +204,7 @@ def test_a_chain_on_screen_is_what_runs_here_and_its_command_says_so(capsys: pyt
     assert report["tokens"]["after"] == plan.tokens_after and Trigger(**report["trigger"]) == plan.trigger
     early = view.with_point(20)
     assert early.plan and len(early.plan.steps) == 2 and "--firing-only" not in format_plan_command(early)
-    (row,) = [row for row in build_score_rows(LISTED_POLICIES, early.try_plan) if row.policy == "chain"]
+    (row,) = [row for row in build_score_rows(list_policy_names(), early.try_plan) if row.policy == "chain"]
     assert row.runs is False and row.limit == "at 39.3k"
 
 
@@ -238,7 +238,7 @@ def test_settings_that_allow_no_plan_say_why() -> None:
     assert format_notice(view, []) == view.plan_error
     other = view.with_policy("chain")
     assert other.plan_error == "" and str(other.try_plan("manual")) == view.plan_error
-    (row,) = [row for row in build_score_rows(LISTED_POLICIES, other.try_plan) if row.plan_error]
+    (row,) = [row for row in build_score_rows(list_policy_names(), other.try_plan) if row.plan_error]
     assert (row.policy, row.plan_error) == ("manual", view.plan_error)
 
 

@@ -10,7 +10,7 @@ from textual.events import MouseScrollDown, Paste
 from textual.pilot import Pilot
 
 from context_tui.policies.planning import plan
-from context_tui.policies.registry import LISTED_POLICIES, POLICIES
+from context_tui.policies.registry import POLICIES, list_policy_names
 from context_tui.tui.inspector.parameters import ParameterPanel
 from context_tui.tui.view import View
 from tests.tui.fakes import drawn
@@ -273,7 +273,7 @@ async def test_arrows_of_a_chain_are_clicked() -> None:
 
 @pytest.mark.slow
 async def test_no_name_is_cut_in_80_columns() -> None:
-    for policy in LISTED_POLICIES:
+    for policy in list_policy_names():
         app = Tuner(policy)
         async with app.run_test(size=(80, 14)) as pilot:
             for control in app.panel.rows.parameters:
@@ -284,7 +284,7 @@ async def test_no_name_is_cut_in_80_columns() -> None:
 @pytest.mark.parametrize(
     "size", [(78, 7), *(pytest.param(size, marks=pytest.mark.slow) for size in ((58, 10), (70, 10), (158, 7)))], ids=str
 )
-@pytest.mark.parametrize("policy", LISTED_POLICIES)
+@pytest.mark.parametrize("policy", list_policy_names())
 async def test_nothing_is_cut(policy: str, size: tuple[int, int]) -> None:
     app = Tuner(policy)
     async with app.run_test(size=size) as pilot:
@@ -318,7 +318,7 @@ async def test_no_plan_says_why() -> None:
 
 
 async def test_curve_values_hold_the_current_one_and_are_at_most_sixty() -> None:
-    for policy in LISTED_POLICIES:
+    for policy in list_policy_names():
         app = Tuner(policy)
         async with app.run_test(size=(120, 8)):
             for number, control in enumerate(app.panel.rows.parameters):
@@ -338,7 +338,7 @@ async def test_an_answer_for_another_setting_is_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    "policy", [MICRO, *(pytest.param(name, marks=pytest.mark.slow) for name in LISTED_POLICIES if name != MICRO)]
+    "policy", [MICRO, *(pytest.param(name, marks=pytest.mark.slow) for name in list_policy_names() if name != MICRO)]
 )
 async def test_ascii_is_ascii(policy: str) -> None:
     app = Tuner(policy, ascii=True)

@@ -16,7 +16,7 @@ from textual.app import App
 from textual.color import Color
 from textual.widgets import Input
 
-from context_tui.policies.registry import LISTED_POLICIES
+from context_tui.policies.registry import list_policy_names
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.app import ContextTuiApp
@@ -78,7 +78,7 @@ async def test_every_widget_draws_hostile_text_as_text(monkeypatch: pytest.Monke
             screen.query_one(Timeline).select_location(Location(rows.message[row], max(rows.block[row], -1)))
             await pilot.pause(0.1)
             safe(running)
-        for policy in LISTED_POLICIES:
+        for policy in list_policy_names():
             screen.action_policy(policy)
             await settled(pilot)
             safe(running)

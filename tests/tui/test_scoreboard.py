@@ -15,7 +15,7 @@ from context_tui.compaction.next_request import compute_next_request
 from context_tui.compaction.plan import Plan
 from context_tui.errors import PlanError
 from context_tui.policies.planning import plan
-from context_tui.policies.registry import LISTED_POLICIES, POLICIES, PRESETS
+from context_tui.policies.registry import POLICIES, PRESETS, list_policy_names
 from context_tui.policies.versions import find_own_policies
 from context_tui.session.session import SessionInfo
 from context_tui.tui.inspector.dialogs import list_policy_commands
@@ -38,7 +38,7 @@ from tests.tui.inspecting import app, eventful, inspector, settled
 from tests.tui.tuning import Alone, sample
 
 SESSION = sample()
-PLANS: dict[str, Plan] = {policy: plan(SESSION, policy, force=True) for policy in LISTED_POLICIES}
+PLANS: dict[str, Plan] = {policy: plan(SESSION, policy, force=True) for policy in list_policy_names()}
 
 
 def try_plan(policy: str) -> Plan | PlanError:
@@ -57,13 +57,13 @@ class Scores(Alone):
     def on_mount(self) -> None:
         """Show it, ready for keys."""
         super().on_mount()
-        self.board.show(build_score_rows(LISTED_POLICIES, try_plan), self.current)
+        self.board.show(build_score_rows(list_policy_names(), try_plan), self.current)
         self.board.focus()
 
 
 def test_a_line_for_every_policy_from_its_plan() -> None:
-    rows = {row.policy: row for row in build_score_rows(LISTED_POLICIES, try_plan)}
-    assert list(rows) == list(LISTED_POLICIES)
+    rows = {row.policy: row for row in build_score_rows(list_policy_names(), try_plan)}
+    assert list(rows) == list_policy_names()
     micro = rows["defect-microcompact"]
     made = PLANS["defect-microcompact"]
     assert micro.request == compute_next_request(made) and not micro.request.summary_pending
@@ -73,7 +73,7 @@ def test_a_line_for_every_policy_from_its_plan() -> None:
 
 
 def test_what_does_not_run_says_its_limit() -> None:
-    words = {row.policy: row.run_label for row in build_score_rows(LISTED_POLICIES, try_plan)}
+    words = {row.policy: row.run_label for row in build_score_rows(list_policy_names(), try_plan)}
     assert words["defect-microcompact"] == "no (at 120k)" and words["agent-sdk-prune"] == "no (at 112k)"
     assert words["koda-microcompact"] == "yes" and words["manual"] == "by hand"
     idle = plan(SESSION, "koda-microcompact", at=len(SESSION) - 8, idle_seconds=5, force=True)
@@ -163,15 +163,15 @@ def test_bars_have_a_head_and_words_are_left_out_whole() -> None:
     ],
 )
 def test_a_policy_says_whose_rule_it_is_and_what_that_does(name: str, width: int, title: str) -> None:
-    assert format_policy_title(name, [*LISTED_POLICIES].index(name) + 1, width) == title
+    assert format_policy_title(name, list_policy_names().index(name) + 1, width) == title
     assert all(
-        len(format_policy_title(each, 1, cells)) <= cells for each in LISTED_POLICIES for cells in range(20, 130)
+        len(format_policy_title(each, 1, cells)) <= cells for each in list_policy_names() for cells in range(20, 130)
     )
 
 
 ROWS = st.builds(
     ScoreRow,
-    st.sampled_from(list(LISTED_POLICIES)),
+    st.sampled_from(list_policy_names()),
     st.sampled_from([True, False, None]),
     st.sampled_from(["", "at 112k"]),
     st.sampled_from(["changes nothing", "clears 9 of 29 results", "if forced: summarises 44 of 68 messages"]),
@@ -254,10 +254,10 @@ def test_snapshot_44(snap_compare: Any) -> None:
 def twelve(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Twelve policies: those there are, and copies of one under other names."""
     prune = type(POLICIES["agent-sdk-prune"])
-    for number in range(len(LISTED_POLICIES), 12):
+    for number in range(len(list_policy_names()), 12):
         name = f"another-{number + 1}"
         monkeypatch.setitem(POLICIES._extensions[0], name, type("Another", (prune,), {"name": name})())
-    return list(LISTED_POLICIES)
+    return list_policy_names()
 
 
 def test_a_chosen_preset_keeps_a_row_and_no_other_is_planned() -> None:
@@ -269,10 +269,10 @@ def test_a_chosen_preset_keeps_a_row_and_no_other_is_planned() -> None:
 
     view = View(SESSION).with_policy("codex")
     rows = build_score_rows(view.listed_policies, plan_of)
-    assert [row.policy for row in rows] == asked == [*LISTED_POLICIES, "codex"] and rows[-1].effect.startswith(
+    assert [row.policy for row in rows] == asked == [*list_policy_names(), "codex"] and rows[-1].effect.startswith(
         "if forced"
     )
-    assert view.with_policy("chain").listed_policies == [*LISTED_POLICIES, "codex"]
+    assert view.with_policy("chain").listed_policies == [*list_policy_names(), "codex"]
     assert format_policy_title("codex", 8, 90).startswith("8 codex   Codex: ")
     limits = {row.policy: row.limit for row in build_score_rows(["openhands-condenser"], plan_of)}
     assert limits["openhands-condenser"] == "at 80 messages"
@@ -288,10 +288,10 @@ async def test_a_preset_is_chosen_in_the_palette() -> None:
         choose.callback()
         await settled(pilot)
         board = screen.query_one(Scoreboard)
-        assert screen.view.policy == "codex" and [row.policy for row in board.rows] == [*LISTED_POLICIES, "codex"]
+        assert screen.view.policy == "codex" and [row.policy for row in board.rows] == [*list_policy_names(), "codex"]
         await pilot.press("1")
         await settled(pilot)
-        assert screen.view.policy == next(iter(LISTED_POLICIES)) and len(board.rows) == len(LISTED_POLICIES) + 1
+        assert screen.view.policy == list_policy_names()[0] and len(board.rows) == len(list_policy_names()) + 1
         await pilot.press("P", *"letta")
         await until(pilot, lambda: bool(running.screen.query(CommandList)))
         await pilot.pause(0.3)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from context_tui.policies.base import Params
 from context_tui.policies.planning import build_plan
-from context_tui.policies.registry import LISTED_POLICIES
+from context_tui.policies.registry import list_policy_names
 from context_tui.session.facts import Compaction
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
@@ -235,7 +235,10 @@ def check_heads(rows: TimelineRows, marker: RowMarker) -> list[TurnSummary]:
 @given(recording=conversations(), data=st.data())
 def test_heads_say_what_their_rows_say(tmp_path: Path, recording: Recording, data: st.DataObject) -> None:
     made = recording.open(tmp_path)
-    at, policy = data.draw(st.none() | st.integers(0, len(made))), data.draw(st.sampled_from(sorted(LISTED_POLICIES)))
+    at, policy = (
+        data.draw(st.none() | st.integers(0, len(made))),
+        data.draw(st.sampled_from(sorted(list_policy_names()))),
+    )
     params = data.draw(st.sampled_from([{}, {policy: EAGER[policy]}]))
     view = View(made, at, policy, params)
     check_heads(rows_of(made), RowMarker(view.context, view.plan))

@@ -23,8 +23,8 @@ from context_tui.lab.replay.backtest import (
     run_backtests,
 )
 from context_tui.lab.replay.recording import Recording
+from context_tui.lab.sweep.grids import build_grid
 from context_tui.lab.sweep.results import build_sweep_report, sweep
-from context_tui.lab.sweep.settings import build_grid
 from context_tui.policies.base import BasePolicy, Policy, build_empty_plan
 from context_tui.policies.base import Params as AnyParams
 from context_tui.policies.registry import POLICIES

@@ -18,6 +18,7 @@ from context_tui.lab.study import Lab
 from context_tui.lab.sweep.clearing_kernel import RuleOutcomes, SweepTrack
 from context_tui.lab.sweep.clearing_kernel import compute_outcomes as compute_rule_outcomes
 from context_tui.lab.sweep.gate import Gate, LimitCheck, check_limits, find_worse_sessions, parse_gate
+from context_tui.lab.sweep.grids import MAX_SETTINGS, SweepSetting, build_grid, merge_grids
 from context_tui.lab.sweep.results import Sweep, build_sweep_report, sweep
 from context_tui.lab.sweep.rows import (
     ParetoPoint,
@@ -32,7 +33,6 @@ from context_tui.lab.sweep.rows import (
     parse_row_report,
 )
 from context_tui.lab.sweep.session_sweep import SessionSweep, SweepOptions, sweep_session
-from context_tui.lab.sweep.settings import MAX_SETTINGS, SweepSetting, build_grid, merge_grids
 from context_tui.policies.builtin.defect import DefectMicrocompact, DefectMicrocompactParams
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.versions import find_recorded_params

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from context_tui.cli import main
+from context_tui.lab.sweep.grids import build_grid
 from context_tui.lab.sweep.recommendation import (
     Recommendation,
     format_recommendation,
@@ -17,7 +18,6 @@ from context_tui.lab.sweep.recommendation import (
 )
 from context_tui.lab.sweep.results import Sweep
 from context_tui.lab.sweep.rows import SettingCost, SettingDrops, SweepRow
-from context_tui.lab.sweep.settings import build_grid
 from context_tui.policies.registry import POLICIES
 from context_tui.session.window import Window
 from tests.formats import recordings

@@ -26,10 +26,10 @@ from context_tui.formats.opening import (
 )
 from context_tui.lab.aftermath.measure import measure_aftermaths
 from context_tui.lab.aftermath.report import ExtraCalls, SessionAftermath, estimate_extra_calls
+from context_tui.lab.sweep.grids import SweepSetting, build_setting
 from context_tui.lab.sweep.results import UnreadSession
 from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.session_sweep import SweepOptions, sweep_session
-from context_tui.lab.sweep.settings import SweepSetting, build_setting
 from context_tui.policies.command.policy import PolicyCommand, read_command
 from context_tui.policies.command.program import end_programs
 from context_tui.policies.registry import POLICIES, find_policy

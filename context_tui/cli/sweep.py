@@ -30,10 +30,10 @@ from context_tui.lab.sweep.gate import (
     find_worse_sessions,
     parse_gate,
 )
+from context_tui.lab.sweep.grids import SweepSetting, build_grid, build_setting, merge_grids
 from context_tui.lab.sweep.results import Sweep, Totals, UnreadSession, build_sweep_report
 from context_tui.lab.sweep.rows import SavingUnit, SweepRow
 from context_tui.lab.sweep.session_sweep import SweepOptions
-from context_tui.lab.sweep.settings import SweepSetting, build_grid, build_setting, merge_grids
 from context_tui.policies.parameter_space import build_params
 from context_tui.policies.parameters import format_assignments
 from context_tui.text.numbers import format_cost, format_count, format_saving

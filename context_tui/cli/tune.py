@@ -18,7 +18,7 @@ from context_tui.formats.base import scan
 from context_tui.formats.opening import make_scanner
 from context_tui.lab.aftermath.report import ExtraCalls
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT
-from context_tui.lab.sweep.grids import propose_grid
+from context_tui.lab.sweep.grids import SweepSetting, build_grid, build_setting, merge_grids, propose_grid
 from context_tui.lab.sweep.recommendation import (
     Recommendation,
     build_recommendation_report,
@@ -29,7 +29,6 @@ from context_tui.lab.sweep.recommendation import (
 from context_tui.lab.sweep.results import Sweep, UnreadSession
 from context_tui.lab.sweep.rows import build_row_report
 from context_tui.lab.sweep.session_sweep import SweepOptions
-from context_tui.lab.sweep.settings import SweepSetting, build_grid, build_setting, merge_grids
 from context_tui.policies.agent_settings import build_agent_settings, format_setting_lines
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.command.policy import PolicyCommand

@@ -25,12 +25,11 @@ T = TypeVar("T")
 def apply(session: Session, plan: Plan, summary: str | None = None, token_table: TokenTable | None = None) -> Session:
     """Return a new session with the history after *plan*; a plan without changes returns the same session.
 
+    Raises PlanError if the plan is for another session, or it summarises and the summary is missing or blank.
+
     Args:
         summary: the text of the summary if the plan needs one, without prefix or suffix.
         token_table: the token measure for the session's size (default: calibrated).
-
-    Raises:
-        PlanError: the plan is for another session, or it summarises and the summary is missing or blank.
     """
     return apply_with_measure(session, plan, summary, token_table or build_calibrated_table(session.facts))
 

@@ -46,8 +46,7 @@ async def stream_events(
 
     Closing the iterator or cancelling the task closes the connection immediately, without waiting for the server.
 
-    Raises:
-        CallFailed: there was no reply, or the connection broke before its end.
+    Raises CallFailed if there was no reply, or the connection broke before its end.
     """
     for note in declare_tools(request)[1]:
         yield ReplyNote(note)
@@ -91,12 +90,11 @@ async def summarize(
 ) -> Summary:
     """Request a summary from one endpoint, and wait until it is complete.
 
+    Raises CallFailed if the summary is missing or incomplete; ``partial`` holds the text received so far.
+
     Args:
         on_event: called with each event as it arrives, to show progress and a live draft.
         transport: replacement for the network, for tests.
-
-    Raises:
-        CallFailed: the summary is missing or incomplete; ``partial`` holds the text received so far.
     """
     started = time.monotonic()
     reply = Reply()
@@ -131,8 +129,7 @@ async def summarize_with_fallback(
     agent-sdk, for example, tries a small model and then the session's own. A ``ReplyNote`` with ``failed`` announces
     each change.
 
-    Raises:
-        CallFailed: every endpoint failed; the message states the last failure and then the earlier ones.
+    Raises CallFailed if every endpoint failed; the message states the last failure and then the earlier ones.
     """
     failures: list[CallFailed] = []
     for endpoint in endpoints:

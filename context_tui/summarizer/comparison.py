@@ -225,6 +225,9 @@ def compare_summarizers(
 
     If the plan changes nothing, the result has neither facts nor runs, and the plan states the reason.
 
+    Raises PlanError if the policy summarises nothing, or *rounds* is out of range, and SummarizerError if the settings
+    of a contender are invalid; nothing was sent.
+
     Args:
         plan_at: returns the policy's plan for the context before a message of a session.
         contenders: the summarizers, each called once per round.
@@ -233,10 +236,6 @@ def compare_summarizers(
             summary and the messages since; the facts are always those of the first head. Points at which there is
             nothing to summarise yet are skipped.
         notify: called with a line for each request, before anything is sent.
-
-    Raises:
-        PlanError: the policy summarises nothing, or *rounds* is out of range.
-        SummarizerError: the settings of a contender are invalid; nothing was sent.
     """
     points = find_compaction_points(session, len(session) if at is None else at, rounds)
     plan = plan_at(session, points[0])
@@ -277,8 +276,7 @@ def find_compaction_points(session: Session, at: int, rounds: int) -> tuple[int,
     The points divide the context into parts of equal estimated tokens (bytes/4); each but the last is then moved to the
     next assistant message. A short context has fewer points.
 
-    Raises:
-        PlanError: *at* is outside the session, or *rounds* is not 1 to :data:`MAX_ROUNDS`.
+    Raises PlanError if *at* is outside the session, or *rounds* is not 1 to :data:`MAX_ROUNDS`.
     """
     if not 1 <= rounds <= MAX_ROUNDS:
         raise PlanError(f"repeat={rounds}: must be 1 to {MAX_ROUNDS}")
@@ -306,17 +304,13 @@ def extract_head_facts(plan: Plan) -> list[Fact]:
 def continue_after_compaction(
     session: Session, plan: Plan, summary: str, points: Sequence[int]
 ) -> tuple[Session, list[int]]:
-    """Compact the start of a session while keeping everything recorded later, and renumber the points accordingly.
+    """Compact the start of a session and keep all that was recorded later; return it, and the points as messages in it.
+
+    Raises PlanError if the plan's context is not the start of the context at the last point.
 
     Args:
         plan: the compaction, which happens before the last of the points.
         points: indexes of messages of *session*.
-
-    Returns:
-        The session that begins with the compacted context, and the points as messages in it.
-
-    Raises:
-        PlanError: the plan's context is not the start of the context at the last point.
     """
     later_context = session.context_at(points[-1])
     if tuple(later_context.order[: len(plan.context)]) != tuple(plan.context.order):

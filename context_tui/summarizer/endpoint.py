@@ -12,7 +12,6 @@ from urllib.parse import urlsplit, urlunsplit
 
 from context_tui.summarizer import anthropic, openai
 from context_tui.summarizer.decoder import Decoder, Redactor
-from context_tui.summarizer.proxy import Proxy
 from context_tui.summarizer.request import SummaryRequest
 
 READ_TIMEOUT = 300.0
@@ -39,6 +38,18 @@ class ApiKey:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an API key cannot be pickled")
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """A proxy server, whose URL is not displayed because it may hold a password."""
+
+    url: str = field(repr=False)
+
+    @property
+    def host(self) -> str:
+        """Host and port of the proxy, for display."""
+        return urlsplit(self.url).netloc.rpartition("@")[2]
 
 
 @dataclass(frozen=True)

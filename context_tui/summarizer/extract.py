@@ -36,16 +36,14 @@ class _Section(NamedTuple):
 def build_extract(
     messages: list[Message], previous_summary: str | None = None, max_bytes: int = MAX_EXTRACT_BYTES
 ) -> str:
-    """Build an extract of a history, which quotes it under the headings of a summary.
+    """Build an extract of a history: the label, then quotations under the applicable headings of a model's summary.
+
+    Apart from the label, the extract is never larger than the text of the history.
 
     Args:
         messages: the history, without text injected by the runtime.
         previous_summary: text of an earlier summary; by default the one at the start of the history.
         max_bytes: maximum size of the result in UTF-8 bytes.
-
-    Returns:
-        The label, then sections under the applicable headings of a model's summary. Apart from the label, the extract
-        is never larger than the text of the history.
     """
     user_texts, notes, recorded_summary = _split_conversation(messages)
     calls = list(find_answered_calls(messages))

@@ -25,15 +25,11 @@ _MAX_DEPTH = 100  # deeper JSON is masked as text
 
 
 def mask_body(body: Any) -> tuple[Any, dict[str, int]]:
-    """Mask the suspected secrets in a request body, keeping it a valid request.
+    """Mask the suspected secrets in a copy of a request body, and return it with the number of secrets by kind.
 
-    Args:
-        body: a request in either wire format as JSON data, or a part of one.
-
-    Returns:
-        A copy of the body, still valid, and the number of secrets by kind. In texts and values, ``[masked KIND]``
-        replaces a secret. An identifier or key with a secret becomes ``masked_N`` wherever it occurs, so that calls,
-        results and tools still match. Strings of JSON remain JSON. Image data is unchanged.
+    The body is a request in either wire format as JSON data, or a part of one, and stays valid. In texts and values,
+    ``[masked KIND]`` replaces a secret. An identifier or key with a secret becomes ``masked_N`` wherever it occurs, so
+    that calls, results and tools still match. Strings of JSON remain JSON. Image data is unchanged.
     """
     masker = _Masker()
     return masker.mask_value(body, "", False, 0), dict(masker.counts)
@@ -111,12 +107,11 @@ def _is_image(text: str) -> bool:
 def build_payload(endpoint: Endpoint, request: SummaryRequest, limit_field: str = "") -> bytes:
     """Encode the body of a call to the exact bytes that are sent.
 
+    Raises SummarizerError if the body is nested too deeply.
+
     Args:
         endpoint: the endpoint to call; its model's name is not masked.
         limit_field: name of the field for the output limit; by default the first that the API lists.
-
-    Raises:
-        SummarizerError: the body is nested too deeply.
     """
     body = endpoint.api.build_body(request, limit_field or endpoint.api.limit_fields[0])
     return encode_body({"model": endpoint.model, **(mask_body(body)[0] if request.mask_secrets else body)})

@@ -151,8 +151,7 @@ def choose_summarizer(
 
     If the policy retries with the session's model, that model is the last endpoint.
 
-    Raises:
-        SummarizerError: the kind is unknown, or a setting is invalid.
+    Raises SummarizerError if the kind is unknown, or a setting is invalid.
     """
     if kind == EXTRACT:
         return Summarizer()
@@ -172,15 +171,9 @@ async def write_summary(
     *,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> Summary:
-    """Write the summary for a plan.
+    """Write the summary for a plan; its ``model`` is empty for an extract.
 
-    Cancelling the task closes the connection immediately.
-
-    Returns:
-        The summary; ``model`` is empty for an extract.
-
-    Raises:
-        SummarizerError: every endpoint failed.
+    Cancelling the task closes the connection immediately. Raises SummarizerError if every endpoint failed.
     """
     if not summarizer.endpoints:
         started = time.monotonic()

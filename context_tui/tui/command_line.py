@@ -14,8 +14,8 @@ from context_tui.tui.view import View
 
 if TYPE_CHECKING:
     from context_tui.lab.study import StudySettings
+    from context_tui.lab.sweep.grids import SweepSetting
     from context_tui.lab.sweep.rows import SavingUnit
-    from context_tui.lab.sweep.settings import SweepSetting
 
 
 def format_plan_command(view: View) -> str:

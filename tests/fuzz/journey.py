@@ -34,6 +34,7 @@ from context_tui.lab.aftermath.report import (
 )
 from context_tui.lab.replay.backtest import run_backtests
 from context_tui.lab.study import Lab, StudySettings
+from context_tui.lab.sweep.grids import build_grid
 from context_tui.lab.sweep.recommendation import (
     build_recommendation_report,
     format_recommendation,
@@ -41,7 +42,6 @@ from context_tui.lab.sweep.recommendation import (
 )
 from context_tui.lab.sweep.results import build_sweep_report
 from context_tui.lab.sweep.session_sweep import SessionSweep, SweepOptions, sweep_settings
-from context_tui.lab.sweep.settings import build_grid
 from context_tui.library.discovery import build_entries, find_title
 from context_tui.policies.base import Params
 from context_tui.policies.parameter_space import build_params

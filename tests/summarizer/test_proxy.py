@@ -6,8 +6,7 @@ import pytest
 
 from context_tui.errors import SummarizerError
 from context_tui.summarizer.endpoint import Endpoint
-from context_tui.summarizer.proxy import find_proxy
-from context_tui.summarizer.settings import resolve_endpoint
+from context_tui.summarizer.settings import find_proxy, resolve_endpoint
 
 PROXY = "http://proxy.test:3128"
 

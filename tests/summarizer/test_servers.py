@@ -11,9 +11,8 @@ import pytest
 
 from context_tui.errors import SummarizerError
 from context_tui.summarizer.client import summarize
-from context_tui.summarizer.endpoint import Endpoint
+from context_tui.summarizer.endpoint import Endpoint, Proxy
 from context_tui.summarizer.failures import CallFailed
-from context_tui.summarizer.proxy import Proxy
 from context_tui.summarizer.reply import Summary
 from context_tui.summarizer.request import SummaryRequest
 from context_tui.summarizer.settings import resolve_endpoint

@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_tui.errors import PlanError
-from context_tui.lab.sweep.grids import MAX_PROPOSED, build_settings, count_settings, parse_grid, propose_grid
+from context_tui.lab.sweep.grids import (
+    MAX_PROPOSED,
+    SweepSetting,
+    build_grid,
+    build_setting,
+    build_settings,
+    count_settings,
+    parse_grid,
+    propose_grid,
+)
 from context_tui.lab.sweep.results import Sweep, sweep
 from context_tui.lab.sweep.rows import (
     ParetoPoint,
@@ -20,7 +29,6 @@ from context_tui.lab.sweep.rows import (
     compute_dominance,
 )
 from context_tui.lab.sweep.session_sweep import SweepOptions, sweep_session
-from context_tui.lab.sweep.settings import SweepSetting, build_grid, build_setting
 from context_tui.policies.agent_settings import AgentSettings, format_agent_settings
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameter_space import build_params, get_value, list_parameters_in_context

@@ -16,10 +16,10 @@ import context_tui as ct
 from context_tui.batch.workers import SweepTask, SweepWork, find_sources, run_on_processes
 from context_tui.cli import main
 from context_tui.lab.sweep import grids
+from context_tui.lab.sweep.grids import SweepSetting, build_grid
 from context_tui.lab.sweep.results import Sweep
 from context_tui.lab.sweep.rows import SweepRow, build_row_report
 from context_tui.lab.sweep.session_sweep import SweepOptions, sweep_settings
-from context_tui.lab.sweep.settings import SweepSetting, build_grid
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.app import ContextTuiApp, SweepToOpen
 from context_tui.tui.controller import Controller

@@ -156,8 +156,7 @@ def build_gate_report(gate: Gate, sweep: Sweep) -> dict[str, Any]:
 def check_limits(gate: Gate, sweep: Sweep) -> list[LimitCheck]:
     """Compare the values for both settings with each limit, for all sessions together and then for each session.
 
-    Raises:
-        PlanError: the value of a limit is unknown: the cost has no price, or regret was not computed.
+    Raises PlanError if the value of a limit is unknown: the cost has no price, or regret was not computed.
     """
     checks = _check_limits("", gate.all, sweep.totals[gate.old_setting], sweep.totals[gate.new_setting])
     for session, rows in sorted(sweep.rows_by_session.items()):

@@ -20,9 +20,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy
 
+from context_tui.lab.sweep.grids import SweepSetting
 from context_tui.lab.sweep.results import Sweep, Totals
 from context_tui.lab.sweep.rows import SettingCost
-from context_tui.lab.sweep.settings import SweepSetting
 from context_tui.policies.agent_settings import build_agent_settings
 from context_tui.policies.base import Policy
 from context_tui.policies.parameter_space import build_params, list_parameters

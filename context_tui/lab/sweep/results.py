@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from context_tui.lab.sweep.grids import SweepSetting, build_grid, merge_grids
 from context_tui.lab.sweep.rows import (
     TOTAL_NAMES,
     Dominance,
@@ -21,7 +22,6 @@ from context_tui.lab.sweep.rows import (
     find_knee,
 )
 from context_tui.lab.sweep.session_sweep import SweepOptions, sweep_session
-from context_tui.lab.sweep.settings import SweepSetting, build_grid, merge_grids
 from context_tui.policies.registry import find_policy
 from context_tui.policies.versions import list_version_params
 from context_tui.session.session import Session
@@ -204,14 +204,13 @@ def sweep(
 
     The defaults of each policy are always among the settings; those of the first policy are the current setting.
 
+    Raises PlanError if a policy or parameter is unknown, a value is not allowed, or a policy cannot be replayed.
+
     Args:
         policies: for each policy, by name, the values of its parameters: a list, or a text such as ``1..8``
-            (:func:`context_tui.lab.sweep.settings.build_grid`).
+            (:func:`context_tui.lab.sweep.grids.build_grid`).
         how: options for all replays.
         by: the unit in which savings are compared.
-
-    Raises:
-        PlanError: a policy or parameter is unknown, a value is not allowed, or a policy cannot be replayed.
     """
     grids = []
     for name, values in policies.items():

@@ -139,7 +139,7 @@ class SweepRow(NamedTuple):
     Attributes:
         session: path of the file, followed by ``#ID`` if the file contains several sessions.
         project: the agent's working folder, or the file's folder if that is unknown.
-        setting: name of the setting (:class:`context_tui.lab.sweep.settings.SweepSetting`).
+        setting: name of the setting (:class:`context_tui.lab.sweep.grids.SweepSetting`).
         calls, firings: number of model calls, and of changes by the policy.
         without: tokens sent without a policy.
         cost: None if the replay was not priced.

@@ -11,8 +11,8 @@ from context_tui.lab.regret.index import build_use_index
 from context_tui.lab.replay.result import Replay, ReplayTotals
 from context_tui.lab.replay.walk import get_baseline
 from context_tui.lab.study import Lab, StudySettings
+from context_tui.lab.sweep.grids import SweepSetting
 from context_tui.lab.sweep.rows import SettingCost, SettingDrops, SweepRow
-from context_tui.lab.sweep.settings import SweepSetting
 from context_tui.policies.base import ClearingRule, HasClearingRule, Params
 from context_tui.policies.versions import find_recorded_params
 from context_tui.session.session import Session

@@ -378,8 +378,7 @@ def _merge_paths(paths: dict[Any, _Occurrences]) -> dict[Any, _Occurrences]:
     """Merge each path into the longer path that ends with it, if there is exactly one such path."""
     by_name: dict[str, list[tuple[str, ...]]] = {}
     for parts in paths:
-        if parts:
-            by_name.setdefault(parts[-1], []).append(parts)
+        by_name.setdefault(parts[-1], []).append(parts)
     merged: dict[Any, _Occurrences] = {}
     for candidates in by_name.values():
         ending: dict[tuple[str, ...], list[tuple[str, ...]]] = {}

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from context_tui.errors import PlanError
-from context_tui.lab.sweep.grids import build_settings, parse_grid, propose_grid
+from context_tui.lab.sweep.grids import SweepSetting, build_setting, build_settings, parse_grid, propose_grid
 from context_tui.lab.sweep.results import Sweep, Totals
 from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.session_sweep import SessionSweep, SweepOptions
-from context_tui.lab.sweep.settings import SweepSetting, build_setting
 from context_tui.policies.agent_settings import AgentSettings, build_agent_settings
 from context_tui.policies.parameter_space import list_parameters_in_context
 from context_tui.policies.parameters import format_assignments

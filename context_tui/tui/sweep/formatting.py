@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePath
 
+from context_tui.lab.sweep.grids import SweepSetting
 from context_tui.lab.sweep.results import Totals
-from context_tui.lab.sweep.settings import SweepSetting
 from context_tui.policies.agent_settings import format_setting_lines
 from context_tui.policies.parameter_space import find_changed_values
 from context_tui.policies.registry import POLICIES

@@ -19,11 +19,10 @@ from textual.widgets import Input, Static
 
 from context_tui.errors import PlanError
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT
-from context_tui.lab.sweep.grids import parse_grid
+from context_tui.lab.sweep.grids import SweepSetting, parse_grid
 from context_tui.lab.sweep.results import Sweep
 from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.session_sweep import SessionSweep, sweep_settings
-from context_tui.lab.sweep.settings import SweepSetting
 from context_tui.policies.agent_settings import format_agent_settings
 from context_tui.policies.base import list_nested_policies
 from context_tui.policies.parameter_space import find_changed_values

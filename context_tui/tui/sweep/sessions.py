@@ -9,9 +9,9 @@ from textual.app import ComposeResult
 from textual.message import Message
 from textual.screen import Screen
 
+from context_tui.lab.sweep.grids import SweepSetting
 from context_tui.lab.sweep.results import Totals, compute_totals
 from context_tui.lab.sweep.rows import SweepRow
-from context_tui.lab.sweep.settings import SweepSetting
 from context_tui.text.numbers import format_count
 from context_tui.tui.comparison import format_limits
 from context_tui.tui.rendering.columns import drop_columns

@@ -28,8 +28,7 @@ MAX_SUMMARY_PLACE = 40
 _SUMMARY_TAG = re.compile(r"<(?:summary|state_snapshot)>(.*?)</", re.DOTALL)
 
 
-@dataclass
-class Place:
+class Place(NamedTuple):
     """A place in the log: an exchange, and a message in it (or several in one record) after ``skip`` blocks."""
 
     exchange: int

@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 
 from context_tui.formats.kit.documents import Element
+from context_tui.formats.kit.lines import LineTail
 from context_tui.formats.kit.values import parse_id, parse_time_ms
 from context_tui.formats.requests.bodies import Body, Exchange, join_elements
 from context_tui.formats.requests.folder import FORMAT_NAME, read_session_file
-from context_tui.formats.requests.line_tail import LineTail
 from context_tui.formats.requests.scanner import SessionFacts
 from context_tui.session.jsontext import compact_json, loads
 from context_tui.session.problems import Problem

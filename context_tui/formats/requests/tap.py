@@ -15,9 +15,9 @@ import msgspec
 from context_tui.formats.kit.databases import Database, decode_text
 from context_tui.formats.kit.documents import Element, decode_element, decode_items, decode_members
 from context_tui.formats.kit.files import MAX_RECORD_BYTES, open_regular, read_whole_file
+from context_tui.formats.kit.lines import LineTail
 from context_tui.formats.kit.values import parse_id, parse_time_ms
 from context_tui.formats.requests.bodies import Body, Exchange, OtherRequest, join_elements
-from context_tui.formats.requests.line_tail import LineTail
 from context_tui.formats.requests.scanner import SessionFacts
 from context_tui.session.problems import Problem
 

@@ -6,9 +6,8 @@ import os
 import stat
 import tempfile
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from context_tui.compaction.plan import Plan
 from context_tui.errors import Error, ExitCode, UnreadableSession
@@ -46,8 +45,7 @@ class OutputIsInput(ExportError):
     exit_code = ExitCode.USAGE
 
 
-@dataclass(frozen=True)
-class ExportResult:
+class ExportResult(NamedTuple):
     """The result of an export: the written file, what it could not keep, and the command to resume the session.
 
     ``losses`` describe content that the format cannot hold, repairs, and differences after reading back; ``check``
@@ -58,7 +56,7 @@ class ExportResult:
     format: str
     losses: list[str]
     resume_command: str = ""
-    check: PairCheck = field(default_factory=PairCheck)
+    check: PairCheck = PairCheck()
     backup: Path | None = None
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -76,12 +75,11 @@ class Section(NamedTuple):
     tables: Sequence[Table] = ()
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(NamedTuple):
     """A report: a title and the sections below it."""
 
     title: str
-    sections: list[Section] = field(default_factory=list)
+    sections: list[Section]
 
     def mask(self, mask: Callable[[str], str]) -> Report:
         """Return a copy in which *mask* has replaced every text, for example to remove secrets."""

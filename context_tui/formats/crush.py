@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.formats.base import Claim, Format, Scanner, SessionFile
+from context_tui.formats.kit import entry_scanner
 from context_tui.formats.kit.blocks import Block, build_text, build_tool_result, build_tool_use, parse_arguments
 from context_tui.formats.kit.databases import (
     SQLITE_MAGIC,
@@ -21,14 +22,7 @@ from context_tui.formats.kit.databases import (
     encode_value,
     read_columns,
 )
-from context_tui.formats.kit.entry_scanner import (
-    Entry,
-    RowSource,
-    list_table_sessions,
-    make_entry_scanner,
-    replace_summaries,
-    replace_usage,
-)
+from context_tui.formats.kit.entry_scanner import Entry, RowSource
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, ParsedRecord
 from context_tui.formats.kit.values import parse_id, parse_time_ms, parse_tokens, parse_usage_or_note
 from context_tui.session.blocks import bytes_to_tokens
@@ -91,13 +85,13 @@ class CrushShape:
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
         """Record the compactions, assign the session's tokens to the newest reply, and return no abandoned branches."""
         facts = builder.facts
-        replace_summaries(facts, self._summaries)
+        entry_scanner.replace_summaries(facts, self._summaries)
         usage, _ = parse_usage_or_note(_parse_usage, metadata)
         if usage and self._newest_reply > max(self._summaries, default=-1):
             read = usage.output - sum(bytes_to_tokens(facts.size[row]) for row in facts.blocks_of(self._newest_reply))
             if metadata.get(OUTPUT_INCLUDES_CACHE) and read >= MIN_CACHE_READ:
                 usage.cache_read, usage.output = read, usage.output - read
-            replace_usage(facts, usage, self._newest_reply)
+            entry_scanner.replace_usage(facts, usage, self._newest_reply)
         return []
 
 
@@ -222,10 +216,10 @@ class CrushFormat(Format):
         columns = ("id", "parent_session_id", "title", "", "", "updated_at", "created_at")
         project = path.absolute().parent
         cwd = str(project.parent) if project.name in (".crush", ".opencode") else ""
-        return list_table_sessions(path, self.name, ("sessions", "messages"), columns, _SIZES_QUERY, cwd)
+        return entry_scanner.list_table_sessions(path, self.name, ("sessions", "messages"), columns, _SIZES_QUERY, cwd)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        return make_entry_scanner(CrushSource(Database(path), info.id), info, CrushShape)
+        return entry_scanner.make_entry_scanner(CrushSource(Database(path), info.id), info, CrushShape)
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
         """Return the sub-agent's session, whose id is the tool call's id or ends with it, or None if there is none."""

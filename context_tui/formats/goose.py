@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner, SessionFile
+from context_tui.formats.kit import entry_scanner
 from context_tui.formats.kit.blocks import (
     Block,
     are_results,
@@ -28,14 +29,7 @@ from context_tui.formats.kit.databases import (
     is_database,
     read_columns,
 )
-from context_tui.formats.kit.entry_scanner import (
-    Entry,
-    RowSource,
-    list_table_sessions,
-    make_entry_scanner,
-    replace_summaries,
-    replace_usage,
-)
+from context_tui.formats.kit.entry_scanner import Entry, RowSource
 from context_tui.formats.kit.files import ALL_PROJECTS, find_data_home, list_files, read_file_stamp, read_whole_file
 from context_tui.formats.kit.heads import parse_first_values, read_first_objects
 from context_tui.formats.kit.line_scanner import list_only_session, parse_object
@@ -118,13 +112,13 @@ class GooseShape:
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
         """Record compactions, other hidden messages and the newest reply's usage, and return no abandoned branches."""
         facts = builder.facts
-        replace_summaries(facts, self._summaries)
+        entry_scanner.replace_summaries(facts, self._summaries)
         for message in order_at(facts, len(facts))[1]:
             if self._hidden[message]:
                 facts.flags[message] |= MessageFlag.NOT_SENT
         usage, _ = parse_usage_or_note(_parse_usage, metadata)
         if usage and self._newest_reply > max(self._summaries, default=-1):
-            replace_usage(facts, usage, self._newest_reply)
+            entry_scanner.replace_usage(facts, usage, self._newest_reply)
         return []
 
 
@@ -290,11 +284,11 @@ class GooseFormat(Format):
             metadata = source.read_metadata()
             return list_only_session(path, self.name, format_title(parse_id(metadata.get("description"))))
         columns = ("id", "", "name", "description", "working_dir", "updated_at", "created_at")
-        return list_table_sessions(path, self.name, ("sessions", "messages"), columns, _SIZES_QUERY)
+        return entry_scanner.list_table_sessions(path, self.name, ("sessions", "messages"), columns, _SIZES_QUERY)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         source = GooseRows(Database(path), info.id) if info.id else LinesSource(path)
-        return make_entry_scanner(source, info, GooseShape)
+        return entry_scanner.make_entry_scanner(source, info, GooseShape)
 
     def read_title(self, path: Path) -> str:
         for value in read_first_objects(path):

@@ -5,17 +5,10 @@ from __future__ import annotations
 from statistics import median
 from typing import NamedTuple
 
+from context_tui.session import token_factors
 from context_tui.session.drops import find_drops
 from context_tui.session.facts import Facts
-from context_tui.session.token_factors import (
-    MIN_INTERVALS,
-    PRIOR,
-    Factors,
-    Interval,
-    find_intervals,
-    fit_factors,
-    interval_at,
-)
+from context_tui.session.token_factors import Factors, Interval
 from context_tui.session.values import Checkpoint
 from context_tui.tokens.estimators import IMAGE_TOKENS
 
@@ -74,8 +67,8 @@ def calibrate(facts: Facts, checkpoint: Checkpoint = lambda: None) -> list[Calib
 
 def _calibrate_model(facts: Facts, model: int, rows: list[int], checkpoint: Checkpoint) -> Calibration:
     name = facts.models[model] if model >= 0 else ""
-    factors, half = fit_factors(facts, rows[-1] + 1), len(rows) // 2
-    half_factors = fit_factors(facts, rows[half - 1] + 1) if len(rows) >= MIN_REQUESTS else None
+    factors, half = token_factors.fit_factors(facts, rows[-1] + 1), len(rows) // 2
+    half_factors = token_factors.fit_factors(facts, rows[half - 1] + 1) if len(rows) >= MIN_REQUESTS else None
     error, plain_error = _compute_errors(facts, rows[half:], half_factors, checkpoint) if half_factors else (None, None)
     reason = ""
     if len(rows) < MIN_REQUESTS:
@@ -85,8 +78,9 @@ def _calibrate_model(facts: Facts, model: int, rows: list[int], checkpoint: Chec
     elif error.median > MAX_USABLE_ERROR:
         reason = f"half of the sizes it predicts are more than {error.median:.0%} off"
     if factors is None or (reason and len(rows) >= MIN_REQUESTS):
-        factors = PRIOR
-    intervals = [each for each in find_intervals(facts, rows[-1] + 1) if each.output and not each.content.images]
+        factors = token_factors.PRIOR
+    intervals = token_factors.find_intervals(facts, rows[-1] + 1)
+    intervals = [each for each in intervals if each.output and not each.content.images]
     in_turn, new_turn = (
         _fit_output_overhead([each for each in intervals if bool(each.content.turns) == is_new], factors)
         for is_new in (False, True)
@@ -96,7 +90,7 @@ def _calibrate_model(facts: Facts, model: int, rows: list[int], checkpoint: Chec
 
 def _fit_output_overhead(intervals: list[Interval], factors: Factors) -> float | None:
     """Return the tokens of a request beyond the recorded output; None if content predicts the growth better."""
-    if len(intervals) < MIN_INTERVALS:
+    if len(intervals) < token_factors.MIN_INTERVALS:
         return None
     content_errors = [each.growth - factors.count_tokens(each.content) for each in intervals]
     output_errors = [
@@ -117,7 +111,7 @@ def _compute_errors(
     for row in rows:
         checkpoint()
         recorded = facts.requests[row].context
-        interval = interval_at(facts, row) if last_row == row - 1 else None
+        interval = token_factors.interval_at(facts, row) if last_row == row - 1 else None
         last_row = row
         if interval is None:
             fitted = estimated = float(recorded)

@@ -17,14 +17,8 @@ from context_tui.session.context import Context, context_at, memoize
 from context_tui.session.facts import Facts
 from context_tui.session.token_factors import count_output_tokens
 from context_tui.session.values import Kind, MessageFlag
-from context_tui.tokens.accounting import (
-    BelievedSize,
-    estimate_prompt_parts,
-    find_fixed_blocks,
-    find_request_before,
-    find_standing_blocks,
-    has_valid_size,
-)
+from context_tui.tokens import accounting
+from context_tui.tokens.accounting import BelievedSize
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import count_block_tokens
 from context_tui.tokens.measures import TokenMeasure, TokenTable
@@ -170,7 +164,7 @@ def measure_context(context: Context, token_table: TokenTable | None = None) -> 
 def _measure_context(context: Context, table: TokenTable | None) -> ContextAccount:
     facts, basis = context.facts, context.facts.size_basis
     content = _measure_content(context, table)
-    prompt = sum(table.prompt_at(context) if table else estimate_prompt_parts(facts, context.at))
+    prompt = sum(table.prompt_at(context) if table else accounting.estimate_prompt_parts(facts, context.at))
     has_first_request = bool(facts.requests) and facts.request_message[0] < context.at  # later ones are not known yet
     fixed = _measure_fixed(context, table, prompt, has_first_request)
     requests = count_requests_before(context)[-1]
@@ -207,7 +201,7 @@ def _measure_fixed(context: Context, table: TokenTable | None, prompt: int, has_
 
 
 def _measure_standing(context: Context, table: TokenTable | None) -> int:
-    rows = find_standing_blocks(context.facts)
+    rows = accounting.find_standing_blocks(context.facts)
     return sum(table.blocks[row] if table else count_block_tokens(context, row) for row in rows)
 
 
@@ -217,7 +211,7 @@ def find_smallest_request(facts: Facts, model: int, end: int) -> int:
     for row in range(end):
         size = facts.requests[row].context
         is_smaller = 0 < size < smallest or size > 0 == smallest
-        if is_smaller and facts.request_model[row] == model and has_valid_size(facts, row):
+        if is_smaller and facts.request_model[row] == model and accounting.has_valid_size(facts, row):
             smallest = size
     return smallest or facts.requests[end - 1].context
 
@@ -238,7 +232,7 @@ def _find_recorded_size(context: Context, table: TokenTable | None) -> tuple[int
     Tokens freed by clearing results after the request are subtracted.
     """
     facts, sums = context.facts, _sum_tokens(context, table)
-    request = find_request_before(facts, context.at, context.epoch_start)
+    request = accounting.find_request_before(facts, context.at, context.epoch_start)
     if request < 0:
         return None, 0
     reply = facts.request_message[request]
@@ -271,7 +265,7 @@ def _count_unmeasured_output(context: Context, table: TokenTable | None, request
 def find_standing_tokens(context: Context, table: TokenTable | None) -> dict[int, int]:
     """Return, for each message, the tokens in content that the agent inserts again into every context."""
     tokens: dict[int, int] = {}
-    for row in find_fixed_blocks(context.facts):
+    for row in accounting.find_fixed_blocks(context.facts):
         message = context.facts.block_message[row]
         count = table.block_tokens(context, row) if table else count_block_tokens(context, row)
         tokens[message] = tokens.get(message, 0) + count

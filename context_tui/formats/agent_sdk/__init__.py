@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -79,8 +79,7 @@ def find_parent_call(record: Record) -> str:
     return parse_id(record.get("parent_tool_use_id"))
 
 
-@dataclass
-class _HistoryMessage:
+class _HistoryMessage(NamedTuple):
     key: str
     role: Role
     has_calls: bool

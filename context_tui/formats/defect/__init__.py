@@ -16,16 +16,10 @@ from typing import ClassVar
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner
 from context_tui.formats.defect import paths, writer
 from context_tui.formats.defect.reader import JournalShape, SnapshotShape, is_journal_line, parse_message
+from context_tui.formats.kit import document_scanner
 from context_tui.formats.kit.blocks import extract_text
 from context_tui.formats.kit.branches import find_branch
-from context_tui.formats.kit.document_scanner import (
-    DocumentContent,
-    DocumentScanner,
-    RunReader,
-    copy_document,
-    list_document_sessions,
-    read_document_title,
-)
+from context_tui.formats.kit.document_scanner import RunReader
 from context_tui.formats.kit.documents import Element, Run, decode_members, find_runs, read_runs
 from context_tui.formats.kit.heads import parse_first_values, read_first_objects
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file, list_only_session
@@ -76,7 +70,7 @@ class DefectFormat(Format):
         folder_id = file.parent.name if file.name == paths.JOURNAL_FILE else ""
         session_id = meta_id if isinstance(meta_id, str) else folder_id
         if _is_snapshot_file(file):
-            sessions = list_document_sessions(file, self.name, SnapshotShape, _SNAPSHOT_RUNS(file))
+            sessions = document_scanner.list_document_sessions(file, self.name, SnapshotShape, _SNAPSHOT_RUNS(file))
         else:
             sessions = list_only_session(file, self.name, self.read_title(file) or session_id)
         return [replace(info, cwd=as_text(cwd)) for info in sessions]
@@ -88,7 +82,7 @@ class DefectFormat(Format):
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         file = Path(info.path)
         if _is_snapshot_file(file):
-            return DocumentScanner(file, info, SnapshotShape, read_runs=_SNAPSHOT_RUNS)
+            return document_scanner.DocumentScanner(file, info, SnapshotShape, read_runs=_SNAPSHOT_RUNS)
         base = paths.read_journal_base(file)
         return LineScanner(file, info, partial(JournalShape, base["seq"] if base else -1), first=base)
 
@@ -100,14 +94,14 @@ class DefectFormat(Format):
                 continue
             if message and message.role == Role.USER and (title := format_title(extract_text(message.blocks))):
                 return title
-        return read_document_title(path, SnapshotShape(), _find_history)
+        return document_scanner.read_document_title(path, SnapshotShape(), _find_history)
 
     def can_copy(self, session: Session) -> bool:
         """Return whether the session is complete, that is, not a branch, whose lines are only a part of the file."""
-        return isinstance(session.content, DocumentContent) or is_whole_file(session)
+        return isinstance(session.content, document_scanner.DocumentContent) or is_whole_file(session)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
-        notes = copy_document(session, path)
+        notes = document_scanner.copy_document(session, path)
         return copy_lines(session, path) if notes is None else notes
 
 

@@ -16,15 +16,9 @@ from typing import Any, ClassVar
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Claim, Format, Scanner, SessionFile
+from context_tui.formats.kit import entry_scanner
 from context_tui.formats.kit.databases import SQLITE_MAGIC, Database, is_database, read_columns
-from context_tui.formats.kit.entry_scanner import (
-    EntryContent,
-    EntryScanner,
-    EntrySource,
-    find_branch_in,
-    list_table_sessions,
-    split_branch_id,
-)
+from context_tui.formats.kit.entry_scanner import EntryContent, EntrySource
 from context_tui.formats.kit.files import ALL_PROJECTS, find_data_home, list_entries, read_status
 from context_tui.formats.kit.heads import parse_first_values, read_first_object
 from context_tui.formats.kit.values import as_object, format_title, parse_id
@@ -118,7 +112,7 @@ class OpencodeFormat(Format):
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         if is_database(path):
             columns = ("id", "parent_id", "title", "", "directory", "time_updated", "time_created")
-            return list_table_sessions(path, self.name, ("session", "message"), columns, _SIZES_QUERY)
+            return entry_scanner.list_table_sessions(path, self.name, ("session", "message"), columns, _SIZES_QUERY)
         value = read_first_object(path)
         if isinstance(exported := value.get("info"), dict):
             return [_build_session_info(path, exported, read_status(path).st_size)]
@@ -127,7 +121,7 @@ class OpencodeFormat(Format):
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         source = _open_source(path, info)
-        scanner = EntryScanner(source, info, OpencodeShape)
+        scanner = entry_scanner.EntryScanner(source, info, OpencodeShape)
         if not scanner.count:
             spec = f"{path}#{info.id}" if info.id else str(path)
             searched = f"; none are in {source.messages}" if isinstance(source, TreeSource) else ""
@@ -136,7 +130,7 @@ class OpencodeFormat(Format):
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
         sessions = self.list_sessions(Path(main.path)) if main.id else [main]
-        return find_branch_in(main, session_id, sessions)
+        return entry_scanner.find_branch_in(main, session_id, sessions)
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
         """Return the session that a ``task`` call started, or None for other calls (see ``Format.subagent_of``)."""
@@ -188,7 +182,7 @@ class OpencodeFormat(Format):
 
 
 def _open_source(path: Path, info: SessionInfo) -> EntrySource:
-    session_id, _ = split_branch_id(info.id)
+    session_id, _ = entry_scanner.split_branch_id(info.id)
     if is_database(path):
         return TableSource(Database(path), session_id)
     if "info" in read_first_object(path):

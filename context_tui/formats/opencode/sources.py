@@ -15,16 +15,9 @@ from typing import Any
 import msgspec
 
 from context_tui.errors import UnreadableSession
+from context_tui.formats.kit import documents
 from context_tui.formats.kit.databases import decode_text, encode_value
-from context_tui.formats.kit.documents import (
-    BrokenElement,
-    Element,
-    decode_items,
-    decode_members,
-    format_element,
-    parse_document,
-    try_decode,
-)
+from context_tui.formats.kit.documents import BrokenElement, Element
 from context_tui.formats.kit.entry_scanner import Entry, RowSource, format_placeholders
 from context_tui.formats.kit.files import (
     MAX_RECORD_BYTES,
@@ -150,11 +143,11 @@ class ExportSource:
     def _build_entry(self, name: str) -> Entry:
         element = self._elements[int(name)]
         if isinstance(element, BrokenElement):
-            return Entry(name, (format_element(element).encode("utf-8", "replace"),), element.reason)
-        members = decode_members(element)
+            return Entry(name, (documents.format_element(element).encode("utf-8", "replace"),), element.reason)
+        members = documents.decode_members(element)
         if members is None or "info" not in members:
             return Entry(name, (_format_element(element),))
-        parts = decode_items(members.get("parts", []))
+        parts = documents.decode_items(members.get("parts", []))
         if parts is None:
             return Entry(name, (_format_element(members["info"]), b"parts that are no list"))
         texts = [(_get_part_id(part) if self._info.get("revert") else "", _format_element(part)) for part in parts]
@@ -180,21 +173,21 @@ def read_session_object(path: Path) -> dict[str, Any]:
 def read_export(path: Path) -> tuple[Mapping[str, Any], list[Element]]:
     """Return the session and the undecoded messages in an export, or raise UnreadableSession for any other file."""
     try:
-        element, torn = parse_document(read_whole_file(path))
+        element, torn = documents.parse_document(read_whole_file(path))
     except ValueError as error:
         raise UnreadableSession(f"{path}: not valid JSON: {error}") from None
-    members = decode_members(element)
-    messages = decode_items(members["messages"]) if members and "messages" in members else None
+    members = documents.decode_members(element)
+    messages = documents.decode_items(members["messages"]) if members and "messages" in members else None
     if members is None or messages is None:
         raise UnreadableSession(f"{path}: holds no messages of an opencode session")
     if torn:
         messages = [*messages, BrokenElement("the file is cut off here", torn)]
-    return as_object(try_decode(members.get("info"))), messages
+    return as_object(documents.try_decode(members.get("info"))), messages
 
 
 def _get_part_id(part: Element) -> str:
-    members = decode_members(part)
-    return as_text(try_decode(members.get("id"))) if members else ""
+    members = documents.decode_members(part)
+    return as_text(documents.try_decode(members.get("id"))) if members else ""
 
 
 def _format_element(element: Element) -> bytes:

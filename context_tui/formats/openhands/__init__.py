@@ -17,13 +17,8 @@ import msgspec
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Claim, Format, Scanner, SessionFile
-from context_tui.formats.kit.document_scanner import (
-    DocumentScanner,
-    DocumentShape,
-    find_run_title,
-    list_document_sessions,
-    read_document_title,
-)
+from context_tui.formats.kit import document_scanner
+from context_tui.formats.kit.document_scanner import DocumentScanner, DocumentShape
 from context_tui.formats.kit.documents import (
     BrokenElement,
     Element,
@@ -181,7 +176,7 @@ class OpenHandsFormat(Format):
         if conversation and conversation != path:
             raise UnreadableSession(f"{path}: one event of an OpenHands conversation; open {conversation}")
         runs = read_histories(path)
-        infos = list_document_sessions(path, self.name, OpenHandsShape, runs)
+        infos = document_scanner.list_document_sessions(path, self.name, OpenHandsShape, runs)
         names = [parse_id(run.get("instance_id")) for run in runs]
         return [replace(info, title=name or info.title) for info, name in zip(infos, names, strict=True)]
 
@@ -196,9 +191,9 @@ class OpenHandsFormat(Format):
 
     def read_title(self, path: Path) -> str:
         if find_conversation_file(path) != path:
-            return read_document_title(path, OpenHandsShape(), find_runs)
+            return document_scanner.read_document_title(path, OpenHandsShape(), find_runs)
         try:
-            return find_run_title(read_histories(path, max_events=TITLE_EVENTS)[0], OpenHandsShape())
+            return document_scanner.find_run_title(read_histories(path, max_events=TITLE_EVENTS)[0], OpenHandsShape())
         except UnreadableSession:
             return ""
 

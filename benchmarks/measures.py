@@ -25,6 +25,7 @@ from benchmarks.text import Text
 PYTHON = sys.executable
 COMMAND = str(Path(PYTHON).with_name("context-tui"))
 WORK = Path(__file__).parents[1] / ".bench"
+MEDIUM_BYTES = 20_000_000
 LARGE_BYTES = 500_000_000
 MB = 1e6
 
@@ -199,10 +200,16 @@ def loading() -> list[Row]:
         with Terminal([COMMAND, str(path)]) as terminal:
             painted = terminal.wait_for(path.name)
             rows = terminal.wait_for("asst") - painted  # a message of the model in the timeline
-            runs.append((rows, terminal.wait_for("min_clear_tokens") - painted))  # the settings of a plan, at the end
+            runs.append((rows, terminal.wait_for("trigger_reserve") - painted))  # the settings of a plan, at the end
     first, every = (min(times) for times in zip(*runs, strict=True))
+    medium, answers = session(MEDIUM_BYTES), []
+    for _ in range(5):
+        with Terminal([COMMAND, str(medium)]) as terminal:
+            painted = terminal.wait_for(medium.name)
+            answers.append(terminal.wait_for("Summarising") - painted)
     detail = f"{every:.2f} s, decode {decode:.2f} s"
     return [
+        Row("first answer of 20 MB", min(answers), 0.2, "s", "from the first paint to what is in the context and what can go"),
         Row("first rows of 500 MB", first, 0.6, "s"),
         Row("all rows of 500 MB", every / decode, 6, "× decode", detail),
     ]

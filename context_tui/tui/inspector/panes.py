@@ -193,7 +193,8 @@ class InspectorPanes:
             step = notices.format_next_step(view, self._find_first_firing(), parameters, width)
             keys = notices.format_key_hint(demo=options.demo, settings=settings, width=width - len(step) - 3)
         lines = 1 if is_low or keys else 2
-        text = notices.format_notice(view, controller.jump_points, width, controller.progress, lines)
+        points = [] if view.at is None else controller.jump_points  # costly, and named only before a point
+        text = notices.format_notice(view, points, width, controller.progress, lines)
         self.set_status(text, step, keys)
 
     def draw_detail(self) -> None:

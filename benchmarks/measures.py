@@ -209,7 +209,7 @@ def loading() -> list[Row]:
             answers.append(terminal.wait_for("Summarising") - painted)
     detail = f"{every:.2f} s, decode {decode:.2f} s"
     return [
-        Row("first answer of 20 MB", min(answers), 0.2, "s", "from the first paint to what is in the context and what can go"),
+        Row("first answer of 20 MB", min(answers), 0.2, "s", "from the first paint to what can go"),
         Row("first rows of 500 MB", first, 0.6, "s"),
         Row("all rows of 500 MB", every / decode, 6, "× decode", detail),
     ]

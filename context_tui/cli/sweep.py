@@ -172,7 +172,7 @@ def _read_gate(path: Path) -> Gate:
     try:
         gate = parse_gate(tables)
         old, new = _parse_setting(gate.old_setting).name, _parse_setting(gate.new_setting).name
-        return replace(gate, old_setting=old, new_setting=new)
+        return gate._replace(old_setting=old, new_setting=new)
     except PlanError as error:
         raise PlanError(f"{path}: {error}") from None
 

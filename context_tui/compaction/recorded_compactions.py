@@ -105,10 +105,8 @@ def predict_size_after(
 ) -> ContextSize | None:
     """Predict the size of the first request after a full compaction, given the context before it and what follows.
 
-    Returns None for other kinds, or if no size was recorded earlier in the same context.
-
-    Args:
-        summary_tokens: estimated tokens (``bytes/4``) of a summary whose text is not in the file.
+    A summary whose text is not in the file has *summary_tokens* (``bytes/4``). Returns None for other kinds, or if no
+    size was recorded earlier in the same context.
     """
     before, after = (measure_context(each, table) for each in (compaction.context_before, compaction.context_after))
     if compaction.kind != "full" or before.recorded is None:

@@ -57,11 +57,9 @@ class Restoration(BaseModel):
     ) -> int:
         """Estimate the tokens that are put back after *context* is summarised, except its *kept* messages.
 
-        The result is an expected value: a file whose size is near the limit counts in part. It is 0 if the session's
-        format does not record which files were read and written.
-
-        Args:
-            convert: converts estimated tokens (``bytes/4``) of a kind of block to those of a measure.
+        *convert* converts estimated tokens (``bytes/4``) of a kind of block to those of a measure. The result is an
+        expected value: a file whose size is near the limit counts in part. It is 0 if the session's format does not
+        record which files were read and written.
         """
         content = context.content
         while isinstance(content, ContentOverlay):

@@ -107,8 +107,7 @@ def compare_orphans(
 ) -> tuple[list[Orphan], list[Orphan]]:
     """Return two lists of the orphans in *after*: those that *before* has too, by kind and id, and those that are new.
 
-    Args:
-        renamed: ids in *before*, by their new ids in *after*.
+    *renamed* maps new ids in *after* to those in *before*.
     """
     counts_before = Counter((orphan.kind, orphan.call_id) for orphan in find_unpaired(before))
     inherited, introduced = list[Orphan](), list[Orphan]()
@@ -320,10 +319,8 @@ def repair_minimally(messages: list[Message], unmerged: Collection[int] = ()) ->
     """Repair a history with as few changes as possible so that a provider accepts it.
 
     Consecutive messages of one role are merged only if pairs are broken, or a block stands between a call and its
-    result. The ids must be those of :func:`assign_unique_ids`. Calls in the very last message stay pending.
-
-    Args:
-        unmerged: numbers of messages not to merge, unless they stand between a call and its result.
+    result; *unmerged* messages, given by their numbers, only if they stand between a call and its result. The ids must
+    be those of :func:`assign_unique_ids`. Calls in the very last message stay pending.
     """
     notes = Counter[str]()
     history = _ensure_user_first(_remove_blanks(_trace_messages(messages), notes), notes)

@@ -172,8 +172,7 @@ def _advise_clearing(cases: Iterable[BreakCase]) -> list[tuple[float, str]]:
 def compare_causes(pairs: Iterable[tuple[CacheHistory, CacheHistory]]) -> list[CauseComparison]:
     """Compare the causes that a provider recorded with those inferred while its reasons were hidden.
 
-    Args:
-        pairs: histories of one session each, with the provider's reasons and without them.
+    The *pairs* are histories of one session each, with the provider's reasons and without them.
     """
     counts: dict[tuple[BreakCause, BreakCause | None], int] = defaultdict(int)
     for recorded, inferred in pairs:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from context_tui.errors import PlanError
@@ -28,8 +27,7 @@ without a policy that must be saved, and ``min_break_even`` a minimum, too.
 MINIMUM_LIMITS = ("saved", "min_break_even")
 
 
-@dataclass(frozen=True)
-class RequiredEvidence:
+class RequiredEvidence(NamedTuple):
     """The evidence that a gate needs before it decides.
 
     ``min_firings`` counts the firings of the setting that fires more often, ``min_sessions`` the sessions in which it
@@ -41,8 +39,7 @@ class RequiredEvidence:
     max_unread: int | None = None
 
 
-@dataclass(frozen=True)
-class Gate:
+class Gate(NamedTuple):
     """An old and a new setting by name, and limits on the change in total (``all``) and in each session (``each``)."""
 
     old_setting: str
@@ -82,9 +79,6 @@ class WorseSession(NamedTuple):
         return f"{self.session}: {_format_number(self.new)}, was {_format_number(self.old)}"
 
 
-EVIDENCE_NAMES = [field.name for field in fields(RequiredEvidence)]
-
-
 def _format_number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or float(value).is_integer() else f"{value:,.4f}"
 
@@ -101,12 +95,12 @@ def parse_gate(tables: Mapping[str, Any]) -> Gate:
     if not isinstance(limits, Mapping) or not limits:
         raise PlanError("limits are missing; write [limits], and one such as regret = 0 below it")
     session_limits = _parse_limits("limits.session", limits.get("session", {}))
-    evidence = {name: limits[name] for name in EVIDENCE_NAMES if name in limits}
+    evidence = {name: limits[name] for name in RequiredEvidence._fields if name in limits}
     for name, value in evidence.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise PlanError(f"limits.{name} must be a whole number, 0 or more")
     total_limits = {name: value for name, value in limits.items() if name != "session" and name not in evidence}
-    total = _parse_limits("limits", total_limits, EVIDENCE_NAMES)
+    total = _parse_limits("limits", total_limits, RequiredEvidence._fields)
     return Gate(tables["old"], tables["new"], total, session_limits, RequiredEvidence(**evidence))
 
 

@@ -156,11 +156,8 @@ def build_settings(parts: Sequence[GridPart], current: SweepSetting) -> list[Swe
 def propose_grid(policy: Policy, params: Params, parameters: Sequence[Parameter], calls: int = 0) -> str:
     """Propose a grid with a policy's most important parameters and values around the default and the current one.
 
-    Changed values of other parameters are kept. A grid has at most :data:`MAX_PROPOSED` settings, and fewer if a replay
-    has many *calls*.
-
-    Args:
-        parameters: the policy's parameters in a context, from :func:`.list_parameters_in_context`.
+    The *parameters* are those in a context, from :func:`.list_parameters_in_context`. Changed values of other ones are
+    kept. A grid has at most :data:`MAX_PROPOSED` settings, and fewer if a replay has many *calls*.
     """
     defaults = build_params(policy, {})
     swept = _choose_parameters(parameters, policy, params)

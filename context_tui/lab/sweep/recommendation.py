@@ -146,8 +146,7 @@ def list_configurable_parameters(policy: Policy, window: Window) -> list[Paramet
 def recommend_setting(sweep: Sweep, extra_calls: Sequence[float] = ()) -> Recommendation:
     """Return the setting that saves the most money in a priced sweep, with the evidence for it.
 
-    Args:
-        extra_calls: numbers of extra calls per 1,000 removed tokens for which the setting has to be the best, too.
+    It has to be the best one, too, with each number of *extra_calls* per 1,000 removed tokens.
     """
     settings = {setting.name: setting for setting in sweep.settings if setting.name in sweep.totals}
     current, table, unit = sweep.current, _tabulate_savings(sweep), sweep.cost_unit

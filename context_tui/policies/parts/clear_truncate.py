@@ -91,13 +91,11 @@ def build_clear_change(name: str, marker: str) -> Change:
     """Build the change that replaces content with the marker, whose line count is filled in when a plan is applied."""
     if LINE_COUNT_PLACEHOLDER not in marker:
         return Change("clear", Body.from_text(marker), name)
-    body = Body(None, count_marker_bytes(marker))
-    return Change("clear", body, name, lambda body: format_marker(marker, body_to_text(body)))
 
+    def fill_in(content: Any) -> str:
+        return marker.replace(LINE_COUNT_PLACEHOLDER, f"{len(body_to_text(content).splitlines())}")
 
-def format_marker(marker: str, text: str) -> str:
-    """Return the marker with its ``{lines}`` placeholder replaced by the number of lines in *text*."""
-    return marker.replace(LINE_COUNT_PLACEHOLDER, f"{len(text.splitlines())}")
+    return Change("clear", Body(None, count_marker_bytes(marker)), name, fill_in)
 
 
 def _add_call_inputs(name: str, context: Context, results: LazyChanges, saved: int) -> BodyChanges:

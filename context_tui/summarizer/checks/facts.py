@@ -112,9 +112,8 @@ class Fact(NamedTuple):
 def extract_text_pieces(blocks: Iterable[tuple[int, int, str, dict[str, Any], bool]]) -> Iterator[TextPiece]:
     """Yield the texts in the blocks of a history, in order; thinking and images are left out.
 
-    Args:
-        blocks: message number, block ordinal, role, Anthropic-shaped block, and whether the message is the summary of
-            an earlier compaction; without blocks injected by the runtime.
+    The *blocks*, without those injected by the runtime, have a message number, an ordinal, a role, the Anthropic-shaped
+    block, and whether the message is the summary of an earlier compaction.
     """
     for message, ordinal, role, block, summary in blocks:
         match block:
@@ -136,11 +135,7 @@ def extract_text_pieces(blocks: Iterable[tuple[int, int, str, dict[str, Any], bo
 
 
 def extract_facts(pieces: Iterable[TextPiece], tools: frozenset[str] = frozenset()) -> list[Fact]:
-    """Extract the facts from a history, sorted by kind and then by score.
-
-    Args:
-        tools: names of tools, which do not count as identifiers.
-    """
+    """Extract the facts from a history, sorted by kind and then by score; names of *tools* are no identifiers."""
     occurrences: dict[FactKind, dict[Any, _Occurrences]] = {kind: {} for kind in FactKind}
     for piece in pieces:
         for kind, finder in _FINDERS.items():

@@ -183,11 +183,8 @@ def find_instructions(text: str, *, is_rule_file: bool = False) -> Iterator[Inst
     """Yield the instructions in a text, in order.
 
     In a list after a sentence such as "Each response must include:" or "Never:", every item is an instruction, and the
-    sentence itself is none.
-
-    Args:
-        is_rule_file: whether the text is a file of rules, in which imperatives are rules. In other texts they are rules
-            below a heading such as "Rules", in a list of steps to follow, or in the lists of a text with many rules.
+    sentence itself is none. With *is_rule_file*, imperatives are rules. In other texts they are rules below a heading
+    such as "Rules", in a list of steps to follow, or in the lists of a text with many rules.
     """
     has_many_rules = not is_rule_file and len(list(islice(_RULE.finditer(text), MIN_RULES))) == MIN_RULES
     lead = ""  # the sentence before a list

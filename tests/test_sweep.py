@@ -26,9 +26,7 @@ from context_tui.lab.sweep.rows import (
     SettingDrops,
     SweepRow,
     build_row_report,
-    find_best,
-    find_dominated,
-    find_frontier,
+    compute_dominance,
     flatten_row,
     parse_row_report,
 )
@@ -128,7 +126,8 @@ points = st.dictionaries(
 
 @given(points)
 def test_what_is_beaten_is_beaten_by_one_that_nothing_beats(found: dict[str, ParetoPoint]) -> None:
-    beaten, left = find_dominated(found), find_frontier(found)
+    _, beaten, left, best = compute_dominance(found)
+    assert best is None
     for name, point in found.items():
         by = [other for other in found if found[other].dominates(point)]
         assert (name in beaten) == bool(by)
@@ -142,11 +141,10 @@ def test_what_is_beaten_is_beaten_by_one_that_nothing_beats(found: dict[str, Par
 
 @given(points, st.integers(0, 9))
 def test_the_best_saves_most_within_a_regret(found: dict[str, ParetoPoint], most: int) -> None:
+    found["now"] = ParetoPoint(-6, most)
+    chosen = compute_dominance(found, "now").best
     within = [each for each in found.values() if each.regret <= most]
-    chosen = find_best(found, most)
-    assert (chosen is None) == (not within)
-    if chosen is not None:
-        assert found[chosen].saved == max(each.saved for each in within)
+    assert chosen and found[chosen] in within and found[chosen].saved == max(each.saved for each in within)
 
 
 # -- the kernel

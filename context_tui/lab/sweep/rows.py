@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 from context_tui.lab.price.pricing import compute_break_even_calls
-
-K = TypeVar("K", bound=Hashable)
 
 
 class ParetoPoint(NamedTuple):
@@ -22,32 +20,7 @@ class ParetoPoint(NamedTuple):
         return self.saved >= other.saved and self.regret <= other.regret and self != other
 
 
-def find_dominated(points: Mapping[K, ParetoPoint]) -> dict[K, K]:
-    """Map each dominated point to the one on the Pareto front that saves the most with no more regret.
-
-    Equal points do not dominate each other.
-    """
-    dominated_by: dict[K, K] = {}
-    best: K | None = None
-    for key, point in sorted(points.items(), key=lambda item: (item[1].regret, -item[1].saved)):
-        if best is None or point.saved > points[best].saved:
-            best = key
-        elif points[best].dominates(point):
-            dominated_by[key] = best
-    return dominated_by
-
-
-def find_frontier(points: Mapping[K, ParetoPoint]) -> list[K]:
-    """Return the points that no other dominates, in ascending order of regret, and only the first of equal ones."""
-    dominated = find_dominated(points)
-    by_point: dict[ParetoPoint, K] = {}
-    for key, point in points.items():
-        if key not in dominated:
-            by_point.setdefault(point, key)
-    return [by_point[point] for point in sorted(by_point, key=lambda point: (point.regret, point.saved))]
-
-
-def find_knee(points: Mapping[K, ParetoPoint], frontier: Sequence[K]) -> K | None:
+def find_knee(points: Mapping[str, ParetoPoint], frontier: Sequence[str]) -> str | None:
     """Return the point of the front that is farthest above the straight line from its first to its last point.
 
     Both axes are scaled to the front. Returns None if the front has fewer than three points or none above the line.
@@ -62,18 +35,12 @@ def find_knee(points: Mapping[K, ParetoPoint], frontier: Sequence[K]) -> K | Non
     return knee if heights[knee] > 0 else None
 
 
-def find_best(points: Mapping[K, ParetoPoint], max_regret: float) -> K | None:
-    """Return the point that saves the most with a regret of at most *max_regret*, or None if there is none."""
-    allowed = [key for key in find_frontier(points) if points[key].regret <= max_regret]
-    return allowed[-1] if allowed else None
-
-
 class Dominance(NamedTuple):
     """Which settings dominate which, by name, with the Pareto front and the best setting.
 
     Attributes:
-        dominated_by: for each dominated setting, the setting on the Pareto front that dominates it.
-        frontier: the Pareto front, in order of increasing regret.
+        dominated_by: for each dominated setting, the one on the Pareto front that saves the most with no more regret.
+        frontier: the settings that no other dominates, in order of increasing regret, and only the first of equal ones.
         best: the setting that saves the most with no more regret than the current one, or None without a current one.
     """
 
@@ -83,11 +50,24 @@ class Dominance(NamedTuple):
     best: str | None
 
 
-def compute_dominance(points: Mapping[str, ParetoPoint], current: str | None = None) -> Dominance:
-    """Find which settings dominate which others, and the best one with no more regret than *current*."""
-    point = points.get(current) if current is not None else None
-    best = find_best(points, point.regret) if point else None
-    return Dominance(points, find_dominated(points), find_frontier(points), best)
+def compute_dominance(points: Mapping[str, ParetoPoint], current: str = "") -> Dominance:
+    """Find which settings dominate which others, and the best one with no more regret than *current*.
+
+    Equal points do not dominate each other.
+    """
+    dominated_by, most = dict[str, str](), ""
+    for name, point in sorted(points.items(), key=lambda item: (item[1].regret, -item[1].saved)):
+        if not most or point.saved > points[most].saved:
+            most = name
+        elif points[most].dominates(point):
+            dominated_by[name] = most
+    by_point: dict[ParetoPoint, str] = {}
+    for name, point in points.items():
+        if name not in dominated_by:
+            by_point.setdefault(point, name)
+    frontier = [by_point[point] for point in sorted(by_point, key=lambda point: point.regret)]
+    allowed = [name for name in frontier if current in points and points[name].regret <= points[current].regret]
+    return Dominance(points, dominated_by, frontier, allowed[-1] if allowed else None)
 
 
 SavingUnit = Literal["tokens", "money"]

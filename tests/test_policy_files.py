@@ -29,6 +29,7 @@ from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from context_tui.session.values import MessageFlag
 from context_tui.session.window import Window
+from context_tui.text.files import MAX_SETTINGS_BYTES
 from context_tui.tokens.estimators import Images
 from tests.formats.recordings import Recording, call, result, text
 from tests.test_added_policies import installed
@@ -139,6 +140,13 @@ def state(**values: Any) -> RuntimeState:
 def test_a_name_with_nul_is_one_line() -> None:
     with pytest.raises(PlanError, match="cannot be read: the name contains NUL"):
         read_policy(Path("a\0.toml"), find_policy)
+
+
+def test_a_file_that_is_far_too_large_for_a_policy_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "large.toml"
+    path.write_bytes(b"#" * (MAX_SETTINGS_BYTES + 1))
+    with pytest.raises(PlanError, match=r"large\.toml: cannot be read: larger than 4 MB"):
+        read_policy(path, find_policy)
 
 
 @pytest.mark.parametrize(

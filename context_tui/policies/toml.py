@@ -16,11 +16,9 @@ from context_tui.errors import PlanError
 from context_tui.policies.base import Policy, get_bounds
 from context_tui.policies.parts.rules import PolicySpec
 from context_tui.policies.rule_policy import PolicyLookup, RulePolicy
-from context_tui.text.files import open_regular_file
+from context_tui.text.files import read_settings_file
 from context_tui.text.sanitize import sanitize_line, truncate_name
 
-MAX_POLICY_BYTES = 1_000_000
-"""Maximum size of the file of a policy."""
 _TABLE_PATTERN = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
 _KEY_PATTERN = re.compile(r"\s*([\w.\"'-]+)\s*=")
 _TYPE_NAMES = {
@@ -46,12 +44,9 @@ def read_policy(path: Path, find_policy: PolicyLookup) -> Policy:
     Raises PlanError if the file holds no valid policy.
     """
     try:
-        with open_regular_file(path) as file:
-            data = file.read(MAX_POLICY_BYTES + 1)
+        data = read_settings_file(path)
     except OSError as error:
         raise PlanError(f"{path}: cannot be read: {error.strerror}") from None
-    if len(data) > MAX_POLICY_BYTES:
-        raise PlanError(f"{path}: is too large for a policy; name a TOML file")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
-from context_tui.session.jsontext import loads
+from context_tui.session.jsontext import loads, try_loads
 from context_tui.summarizer.failures import format_one_line
 from context_tui.summarizer.reply import ReplyEvent, ReplyFailure, TextDelta, Usage
 
@@ -171,13 +171,11 @@ class Decoder(ABC):
             yield from decode(data)
 
     def _decode_body(self, body: bytes) -> Iterator[ReplyEvent]:
-        try:
-            data = loads(body)
-        except ValueError:
-            if body.rstrip().endswith(b"}"):
-                yield self._build_failure("malformed", "", body.decode("utf-8", "replace"))
-            return  # truncated
-        yield from self._decode_object(data, self._decode_reply)
+        data = try_loads(body)
+        if data is not None:
+            yield from self._decode_object(data, self._decode_reply)
+        elif body.rstrip().endswith(b"}"):  # not truncated
+            yield self._build_failure("malformed", "", body.decode("utf-8", "replace"))
 
     def _build_failure(self, kind: str, type_: str, message: str) -> ReplyFailure:
         self.ended = True

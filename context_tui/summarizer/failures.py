@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from context_tui.errors import SummarizerError
-from context_tui.session.jsontext import loads
+from context_tui.session.jsontext import try_loads
 from context_tui.text.sanitize import sanitize_line, truncate_name
 
 if TYPE_CHECKING:  # circular: the decoders of its APIs create failures
@@ -65,10 +65,7 @@ def format_one_line(text: str, length: int = MAX_QUOTE_CHARS) -> str:
 
 def parse_error_body(body: str) -> ServerError:
     """Parse the body of an error response in any of the known shapes."""
-    try:
-        data = loads(body)
-    except ValueError:
-        return parse_error_message("", body)
+    data = try_loads(body)
     if not isinstance(data, dict):
         return parse_error_message("", body)
     error = data.get("error")

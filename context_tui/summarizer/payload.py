@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 from context_tui.errors import SummarizerError
-from context_tui.session.jsontext import loads
+from context_tui.session.jsontext import try_loads
 from context_tui.summarizer.endpoint import APIS, Endpoint
 from context_tui.summarizer.request import SummaryRequest, format_json
 from context_tui.summarizer.secrets import classify_named_value, find_secrets, mask_text
@@ -76,12 +76,8 @@ class _Masker:
             self.counts[kind] += 1
             return f"[masked {kind}]"
         if text[:1] in ("{", "[") and text[-1:] in ("}", "]") and depth <= _MAX_DEPTH:
-            try:
-                value = loads(text)
-            except ValueError:
-                value = None
             count_before = self.counts.total()
-            masked = self.mask_value(value, "", True, depth + 1)
+            masked = self.mask_value(try_loads(text), "", True, depth + 1)
             if self.counts.total() > count_before:
                 return format_json(masked)
         return self._mask_text(text)  # JSON too: of two fields with one name, the parser returns only the last

@@ -277,7 +277,7 @@ class Plan:
             return None
         facts = self.context.facts
         message = facts.block_message[self.previous_summary_row]
-        block = self.context.content.blocks(message)[[*facts.blocks_of(message)].index(self.previous_summary_row)]
+        block = self.context.content.blocks(message)[facts.ordinal(self.previous_summary_row)]
         return str(block.get("text") or "").removeprefix(self.summary_insert.prefix.rstrip("\n")).lstrip()
 
     # Totals

@@ -9,7 +9,6 @@ message that a person typed and that begins with one of ``CORRECTION_FORMS``.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -76,6 +75,8 @@ def build_steps(session: Session, checkpoint: Checkpoint = lambda: None) -> list
 class _StepBuilder:
     def __init__(self, session: Session, checkpoint: Checkpoint) -> None:
         self.session, self.facts, self.checkpoint = session, session.facts, checkpoint
+        sizes = (usage.context + usage.output for usage in self.facts.requests)
+        self.tokens = dict(zip(self.facts.request_message, sizes, strict=True))
         self.steps: list[Step] = []
         self.edits: list[CallEffect] = []
         self.fetched: dict[tuple[RepeatKind, str], _Target] = {}
@@ -94,7 +95,7 @@ class _StepBuilder:
                     self.steps[-1].is_corrected = True
             if facts.role[message] == Role.ASSISTANT:
                 if not flags & MessageFlag.SYNTHETIC:
-                    self.steps.append(Step(message, distance, self._count_tokens(message)))
+                    self.steps.append(Step(message, distance, self.tokens.get(message, 0)))
                     distance += 1
                     self._read_reply(message)
             else:
@@ -107,14 +108,6 @@ class _StepBuilder:
             if facts.kind[row] == Kind.TEXT and not facts.block_flags[row] & BlockFlag.INJECTED:
                 return _CORRECTION.match(str(block.get("text") or "").lstrip(" \n\"'([").lower()) is not None
         return False
-
-    def _count_tokens(self, message: int) -> int:
-        messages = self.facts.request_message
-        row = bisect_left(messages, message)
-        if row == len(messages) or messages[row] != message:
-            return 0
-        usage = self.facts.requests[row]
-        return usage.context + usage.output
 
     def _read_reply(self, message: int) -> None:
         facts, step = self.facts, self.steps[-1]

@@ -185,9 +185,8 @@ class _ReplayPricing:
 
     def compute_price(self) -> ReplayPrice:
         replay, calls = self.replay, self.requests
-        baseline, cache = list[CacheUsage](), PromptCache()
-        for number, size in enumerate(replay.baseline):
-            baseline.append(self._update_cache(cache, number, size))
+        cache = PromptCache()
+        baseline = [self._update_cache(cache, number, size) for number, size in enumerate(replay.baseline)]
         usages, cache, first_costs = list[CacheUsage](), PromptCache(), list[_FirstCallCost]()
         for group in self.groups:
             usages += (self._compute_policy_usage(cache, number) for number in range(len(usages), group.call))

@@ -75,8 +75,10 @@ class UniformChanges(LazyChanges):
     """The same change to many blocks."""
 
     def __init__(self, rows: Sequence[int], change: Change) -> None:
-        super().__init__(rows, lambda row: change)
-        self.change = change
+        self.rows, self.change = rows, change
+
+    def _build_change(self, row: int) -> Change:
+        return self.change
 
     def build_bodies(self) -> dict[int, Body]:
         return dict.fromkeys(self.rows, self.change.body)

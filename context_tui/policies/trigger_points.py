@@ -65,16 +65,17 @@ def _find_context_changes(session: Session) -> set[int]:
     return {point for point in epochs | cleared | dropped if point <= length}
 
 
+# A replay keeps one for each message.
+_NO_PHASE, _USER_TURN, _BEFORE_CALL = frozenset[str](), frozenset({"user_turn"}), frozenset({"before_call"})
+_AFTER_TOOLS = _BEFORE_CALL | {"after_tools"}
+
+
 def find_phases(facts: Facts, at: int) -> frozenset[str]:
     """Return the phases that the runtime is in just before message *at*."""
-    phases = set()
     if facts.role[at] == Role.ASSISTANT:
-        phases.add("before_call")
-        if at and any(facts.kind[block] == Kind.TOOL_RESULT for block in facts.blocks_of(at - 1)):
-            phases.add("after_tools")
-    elif facts.flags[at] & MessageFlag.TURN_START:
-        phases.add("user_turn")
-    return frozenset(phases)
+        after_tools = at and any(facts.kind[block] == Kind.TOOL_RESULT for block in facts.blocks_of(at - 1))
+        return _AFTER_TOOLS if after_tools else _BEFORE_CALL
+    return _USER_TURN if facts.flags[at] & MessageFlag.TURN_START else _NO_PHASE
 
 
 def find_first_firing(session: Session, policy: Policy, params: Params) -> int | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from context_tui.session.facts import Facts
 
-NO_ROW = array("l", [-1])
+NO_ROW = array("i", [-1])
 """Column with the value for no row; extending by an array is faster than appending -1."""
 
 

@@ -250,35 +250,36 @@ class Facts:
     """Columns of facts: lengths in UTF-8 bytes, times in epoch milliseconds (-1: unknown), links as rows (-1: none)."""
 
     def __init__(self) -> None:
-        # Small numbers are stored as "I": appending to arrays of "B" and "H" takes three times as long.
+        # Small numbers are stored as "I": appending to arrays of "B" and "H" takes three times as long. A block has at
+        # most 4 GB, as it is read as one value; the records of a file may be longer in a defective one.
         self.record_place = array("Q")  # byte offset, row id or element number, as the format defines it
         self.record_length = array("Q")
         self.record_kind = array("I")
-        self.record_message = array("l")
-        self.record_next = array("l")
+        self.record_message = array("i")
+        self.record_next = array("i")
 
         self.role = array("I")
         self.flags = array("I")
         self.time = array("q")
         self.end_time = array("q")  # time of the last record of an assistant message, of the first one of others
-        self.first_block = array("l")
-        self.last_block = array("l")
-        self.first_record = array("l")
-        self.last_record = array("l")
+        self.first_block = array("i")
+        self.last_block = array("i")
+        self.first_record = array("i")
+        self.last_record = array("i")
 
         self.block_message = array("I")
-        self.block_next = array("l")
+        self.block_next = array("i")
         self.kind = array("I")
         self.block_flags = array("I")
-        self.size = array("Q")  # bytes that the bytes/4 estimator counts
-        self.text_bytes = array("Q")  # bytes of text, without images
-        self.json_bytes = array("Q")  # tool_result: bytes of its content as compact JSON
+        self.size = array("I")  # bytes that the bytes/4 estimator counts
+        self.text_bytes = array("I")  # bytes of text, without images
+        self.json_bytes = array("I")  # tool_result: bytes of its content as compact JSON
         self.boundary_shifts = array("I")  # tool_result: see `blocks.compute_boundary_shifts`
         self.wide_bytes: dict[int, int] = {}  # tool_result: bytes of its text beyond one per UTF-16 unit
-        self.image_rows = array("l")  # images, and tool_results that contain images
-        self.tool = array("l")  # call and result: row of `tools`
-        self.call = array("l")  # call and result: row of `calls`
-        self.path = array("l")  # call that reads a file: row of `paths`
+        self.image_rows = array("i")  # images, and tool_results that contain images
+        self.tool = array("i")  # call and result: row of `tools`
+        self.call = array("i")  # call and result: row of `calls`
+        self.path = array("i")  # call that reads a file: row of `paths`
 
         self.read_tools, self.path_keys = READ_TOOLS, READ_PATH_KEYS
         self.tools: list[str] = []
@@ -286,8 +287,8 @@ class Facts:
         self.paths: list[str] = []
         self.read_range: dict[int, tuple[int, int]] = {}  # by call or result: first line and number of lines (0: all)
         self.bracket_starts: dict[int, str] = {}  # start of texts and results that begin with a bracket
-        self.call_use = array("l")  # by call: its newest tool_use
-        self.call_result = array("l")  # by call: its newest tool_result
+        self.call_use = array("i")  # by call: its newest tool_use
+        self.call_result = array("i")  # by call: its newest tool_result
         self.repeated_calls: dict[int, list[int]] = {}  # by call with several tool_uses: all of them
         self.repeated_results: dict[int, list[int]] = {}  # by call with several tool_results: all of them
         self._tool_ids: dict[str, int] = {}
@@ -296,7 +297,7 @@ class Facts:
 
         self.request_message = array("I")
         self.request_time = array("q")
-        self.request_model = array("l")  # row of `models`
+        self.request_model = array("i")  # row of `models`
         self.requests: list[Usage] = []
         self.size_revisions = 0  # number of changes of recorded request sizes by later lines
         self.cache_misses: dict[int, str] = {}  # by reply: the provider's reason for a cache miss

@@ -34,9 +34,9 @@ class Selection:
         """
         self.source, self.facts = source, Facts()
         self._excluded, self._undone_events = excluded, undone_events
-        self._included = array("l")
-        self._numbers = array("l")  # by message; -1: excluded
-        self._block_rows = array("l")  # by block; -1: excluded
+        self._included = array("i")
+        self._numbers = array("i")  # by message; -1: excluded
+        self._block_rows = array("i")  # by block; -1: excluded
         self._requests, self._last_usage = 0, Usage()
         self._event_state: tuple[object, ...] = ()
         self._has_pending_events = False  # whether an event follows all included messages

@@ -97,7 +97,7 @@ class SizeBasis(NamedTuple):
 _FACTOR_NAMES: dict[int, str] = {Kind.THINKING: "thinking", Kind.TOOL_USE: "call", Kind.TOOL_RESULT: "result"}
 
 
-@dataclass
+@dataclass(slots=True)
 class ContentTokens:
     """Estimated tokens of messages (text, thinking, signatures, calls, results), and numbers of images and turn starts.
 

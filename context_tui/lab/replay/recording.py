@@ -15,6 +15,7 @@ from context_tui.lab.replay.amounts import (
     TEXT,
     ZERO_AMOUNT,
     Amount,
+    AmountList,
     WeightScale,
     add_amounts,
     build_amount,
@@ -89,7 +90,7 @@ class AppendedContent(NamedTuple):
     is_appended: list[bool]
     tokens: list[int]
     results: list[int]
-    amounts: list[Amount]
+    amounts: AmountList
 
 
 class Recording:
@@ -136,10 +137,12 @@ class Recording:
         self.summary_tokens = round(median(sizes)) if sizes else DEFAULT_SUMMARY_TOKENS
         self.content = _SummaryContent(session.content)
         self._replies = frozenset(facts.request_message)
-        self._amounts: dict[int, Amount] = {}
+        self._amounts = AmountList()  # by message of the session
         fixed_blocks = find_fixed_blocks(facts)
         self._standing_bodies = dict.fromkeys(fixed_blocks, REMOVED_BODY)
         self._standing_messages = frozenset(facts.block_message[row] for row in fixed_blocks)
+        for message in range(length):
+            self._amounts.append(self.compute_message_amount(message, {}))
         self._appended: dict[CompactionHandling, AppendedContent] = {}
         self._inserted: dict[tuple[Insert, int], list[int]] = {}
         usages = (facts.requests[call.request] if call.request >= 0 else None for call in self.calls)
@@ -237,12 +240,14 @@ class Recording:
             facts, result = self.facts, int(Kind.TOOL_RESULT)
             undone = self.undoable_messages if recorded == "ignore" else frozenset[int]()
             is_appended = [is_sent and message not in undone for message, is_sent in enumerate(self.is_sent)]
-            tokens, results, amounts = [0], [0], [ZERO_AMOUNT]
+            tokens, results, amounts, amount = [0], [0], AmountList(), ZERO_AMOUNT
+            amounts.append(amount)
             for message, is_new in enumerate(is_appended):
                 rows = [*facts.blocks_of(message)] if is_new else []
                 tokens.append(tokens[-1] + sum(bytes4(facts, row) for row in rows))
                 results.append(results[-1] + sum(facts.kind[row] == result for row in rows))
-                amounts.append(add_amounts(amounts[-1], self.get_message_amount(message)) if is_new else amounts[-1])
+                amount = add_amounts(amount, self.get_message_amount(message)) if is_new else amount
+                amounts.append(amount)
             self._appended[recorded] = AppendedContent(is_appended, tokens, results, amounts)
         return self._appended[recorded]
 
@@ -257,10 +262,8 @@ class Recording:
 
     def get_message_amount(self, message: int) -> Amount:
         """Return the content of a message as recorded, by kind; a reply includes the overhead of its request."""
-        amount = self._amounts.get(message)
-        if amount is None:
-            amount = self._amounts[message] = self.compute_message_amount(message, {})
-        return amount
+        is_recorded = message < len(self.is_sent)
+        return self._amounts[message] if is_recorded else self.compute_message_amount(message, {})
 
     def compute_message_amount(self, message: int, replaced: Mapping[int, Body]) -> Amount:
         """Return the content of a message, by kind, with the bodies of some blocks *replaced*."""

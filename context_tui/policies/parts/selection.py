@@ -111,7 +111,7 @@ class BlockSelector:
     marker_tokens: int = 0
     longer_than: int | None = None
 
-    @cached_property
+    @property  # not kept: a replay would hold the columns for each of its firings
     def blocks(self) -> BlockColumns:
         """All blocks of the kind that the rule changes."""
         return find_blocks_of_kind(self.context, _BLOCK_KINDS[self.body_kind])
@@ -144,8 +144,7 @@ class BlockSelector:
         sizes = [*map(self._build_token_counter(), chosen)]
         sum_by_rule = sum(map(count_tokens, chosen) if limits.size.by_character else sizes)
         rows = [blocks.block[number] for number in chosen]
-        # A copy holds no columns, which a replay would otherwise keep for each of its firings.
-        return Selection(rows, sizes, sum_by_rule, older, KeepReasons(replace(self), low, enough))
+        return Selection(rows, sizes, sum_by_rule, older, KeepReasons(self, low, enough))
 
     def _find_candidates(self, longer_than: int | None) -> list[int]:
         unmarked, rule = self._find_by_marker(is_cleared=False), self.rule

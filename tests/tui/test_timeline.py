@@ -123,14 +123,14 @@ async def test_end_does_not_animate() -> None:
 
 
 async def test_a_click_selects_and_a_second_one_opens() -> None:
-    shown = Shows(View(session()))
-    async with shown.run_test(size=(100, 20), message_hook=lambda message: shown.on_event_sent(message)) as pilot:
+    shown, opened = Shows(View(session())), list[Location]()
+    async with shown.run_test(size=(100, 20)) as pilot:
+        setattr(shown.screen, "action_open_detail", lambda: opened.append(shown.timeline.location))  # noqa: B010
         await pilot.click(Timeline, offset=(20, 3))
         assert shown.timeline.cursor == 3
         await pilot.click(Timeline, offset=(20, 3), times=2)
         await pilot.pause()
-        opened = [message for message in shown.messages if isinstance(message, Timeline.Opened)]
-        assert opened and opened[0].location == shown.timeline.location
+        assert opened == [shown.timeline.location]
 
 
 async def test_a_list_of_rows_is_shown_in_its_order() -> None:

@@ -286,31 +286,37 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         self.controller.move_cursor(event.location)
         self.panes.draw_detail_soon()
 
-    @on(Timeline.Entered)
-    @on(Detail.Entered)
-    def _handle_entered(self, event: Timeline.Entered | Detail.Entered) -> None:
-        """Go from a call to its subagent, or to its result and back; fold or unfold a turn; open any other row."""
-        if event.location.block == TURN_HEAD:
+    def action_enter(self) -> None:
+        """Fold or unfold the selected turn, or follow a call; open any other row."""
+        if not self.query_one(Timeline).listed_count:
+            return
+        if self.location.block == TURN_HEAD:
             self.action_run("toggle_fold")
-            return
-        if event.location.block < 0 and dialogs.request_subagents(self, event.location.message):
-            return
-        counterpart = self.view.find_counterpart(event.location)
+        elif not self._follow_call(self.location):
+            self.action_open_detail()
+
+    def action_follow_call(self) -> None:
+        if location := self.query_one(Detail).location:
+            self._follow_call(location)
+
+    def _follow_call(self, location: Location) -> bool:
+        """Go from a call to its subagent, or to its result and back; return False if there is no such place."""
+        if location.block < 0 and dialogs.request_subagents(self, location.message):
+            return True
+        counterpart = self.view.find_counterpart(location)
         if counterpart is not None:
             self.go_to(counterpart)
-        elif isinstance(event, Timeline.Entered):
-            self.open_detail()
+        return counterpart is not None
 
-    @on(Timeline.Opened)
-    def open_detail(self) -> None:
+    def action_open_detail(self) -> None:
         """Open the pane with the full text of the selected row, and focus it."""
-        self._show_side("detail")
-        self.add_class("-reading")
-        self.panes.draw_detail()
-        self.query_one(Detail).focus()
+        if self.query_one(Timeline).listed_count:
+            self._show_side("detail")
+            self.add_class("-reading")
+            self.panes.draw_detail()
+            self.query_one(Detail).focus()
 
-    @on(Detail.Closed)
-    def close_detail(self) -> None:
+    def action_close_detail(self) -> None:
         """Close the open message and focus the timeline."""
         self.remove_class("-reading")
         self.query_one(Timeline).focus()
@@ -352,9 +358,6 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     # Listed rows and breakdown
 
-    def action_filter(self) -> None:
-        dialogs.choose_filter(self)
-
     def action_unfilter(self) -> None:
         self.run_command(self.controller.clear_filter)
 
@@ -362,7 +365,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         is_covered = self.has_class("-narrow") and not self.has_class("-reading")
         if self.query_one(ContentSwitcher).current == "breakdown" and not is_covered:
             self._show_side("detail")
-            self.close_detail()
+            self.action_close_detail()
         else:
             self._show_side("breakdown")
             self.add_class("-reading")
@@ -384,7 +387,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
     def _close_covering_breakdown(self) -> None:
         if self.has_class("-narrow"):
             self._show_side("detail")
-            self.close_detail()
+            self.action_close_detail()
 
     # Searching
 
@@ -434,7 +437,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.action_unfilter()
         elif self.has_class("-reading") or self.query_one(ContentSwitcher).current == "breakdown":
             self._show_side("detail")
-            self.close_detail()
+            self.action_close_detail()
         elif self.controller.is_limited:
             self.action_unfilter()
         elif self.view.at is not None:

@@ -56,18 +56,6 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
         location: Location
 
-    @dataclass
-    class Entered(Message):
-        """Posted when enter is pressed on a row, or a turn's heading is clicked to fold it."""
-
-        location: Location
-
-    @dataclass
-    class Opened(Message):
-        """Posted when the user asks to read the selected row in full."""
-
-        location: Location
-
     class Scrolled(Message):
         """Posted when other rows have come into view."""
 
@@ -321,15 +309,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """Select the line numbered *line* from 0, or the last line if *line* is negative."""
         self.cursor = self.listed_count - 1 if line < 0 else line
 
-    def action_enter(self) -> None:
-        if self.listed_count:
-            self.post_message(self.Entered(self.location))
-
-    def action_open(self) -> None:
-        if self.listed_count:
-            self.post_message(self.Opened(self.location))
-
-    def on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         """Select the clicked row; open it on a double click, and fold a turn on a click on its sign."""
         offset = event.get_content_offset(self)
         if offset is None:
@@ -339,6 +319,6 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             is_double, self.cursor = line == self.cursor and event.chain > 1, line
             if self.location.block == TURN_HEAD:
                 if is_double or offset.x < FOLD_SIGN_WIDTH:
-                    self.action_enter()
+                    await self.run_action("screen.enter")
             elif is_double:
-                self.action_open()
+                await self.run_action("screen.open_detail")

@@ -259,7 +259,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | str]):
     @on(Input.Submitted)
     def _open_selected(self, event: Input.Submitted) -> None:
         event.stop()
-        self.rows.action_choose()
+        self.action_choose()
 
     def on_paste(self, event: Paste) -> None:
         """Append pasted text to the filter, wherever the focus is."""
@@ -300,12 +300,14 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | str]):
             agent = (selected.parent or selected).agent
             self.app.push_screen(TuneScreen(agent, [item.entry for item in items if item.agent == agent]))
 
-    def on_picker_list_chosen(self, message: PickerList.Chosen) -> None:
+    def action_choose(self) -> None:
         """Close with the chosen session once its format is detected, or list the sessions that its file holds."""
         # Imported when needed, because it imports the readers of all formats.
         from context_tui.formats.opening import choose_session, sessions_in
 
-        entry, info = message.entry, message.entry.info
+        if self.listing.selected is None:
+            return
+        entry, info = self.listing.selected.entry, self.listing.selected.entry.info
         try:
             self.dismiss(info if info.format else choose_session(info.path))
         except SeveralSessions:

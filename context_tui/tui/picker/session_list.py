@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from typing import ClassVar
@@ -89,12 +88,6 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"picker-list--{part}" for part in _STYLE_NAMES}
     BINDINGS = read_bindings("picker-list")
 
-    @dataclass
-    class Chosen(Message):
-        """Posted when the user chooses a session."""
-
-        entry: SessionEntry
-
     class Changed(Message):
         """Posted when other sessions are listed or have come into view."""
 
@@ -124,10 +117,6 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
 
     # Keys and clicks
 
-    def action_choose(self) -> None:
-        if self.listing.selected:
-            self.post_message(self.Chosen(self.listing.selected.entry))
-
     def action_fold(self, is_open: bool | None = None) -> None:
         self.listing.fold(is_open)
         self.refresh_listing()
@@ -148,17 +137,17 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
     def action_ends(self, last: bool) -> None:
         self.action_move(len(self.listing.lines) if last else -len(self.listing.lines))
 
-    def on_click(self, event: Click) -> None:
+    async def on_click(self, event: Click) -> None:
         """Select the clicked session; fold it on a click on its sign, and choose it on a double click."""
         old_line, line = self.listing.cursor, int(event.y + self.scroll_offset.y)
         if not self.listing.select(line):
             return
+        self._handle_cursor_moved(old_line)
         item = self.listing.selected
         if item and item.children and event.x < 3:
             self.action_fold()
         elif event.chain > 1:
-            self.action_choose()
-        self._handle_cursor_moved(old_line)
+            await self.run_action("screen.choose")
 
     def _handle_cursor_moved(self, old_line: int) -> None:
         for line in (old_line, self.listing.cursor):

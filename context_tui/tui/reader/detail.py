@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
 from rich.style import Style
 from textual.content import Content
 from textual.geometry import Size
-from textual.message import Message
 from textual.reactive import Reactive
 
 from context_tui.tui.reader.document import (
@@ -47,22 +46,13 @@ _WORDS_PATTERN = re.compile(r"[\w ]+")
 
 
 class Detail(ReadingPane):
-    """A pane that shows one message or tool result in full."""
+    """A pane that shows one message or tool result in full; its screen follows a call, and closes the message."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"reading-pane--{style}" for style in _STYLE_NAMES}
     BINDINGS = read_bindings("detail")
 
     # Overridden, so that a change updates the scroll bar without a new layout of the whole screen.
     virtual_size = Reactive(Size(0, 0))
-
-    @dataclass
-    class Entered(Message):
-        """Posted when the user asks to go from a tool call to its result, or back."""
-
-        location: Location
-
-    class Closed(Message):
-        """Posted when the user asks to return from the message to the timeline."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -265,13 +255,6 @@ class Detail(ReadingPane):
         if not last and self._subject and self._subject.extent.needle:
             self._show_extent(self._subject.extent._replace(needle=""))
         super().action_ends(last)
-
-    def action_enter(self) -> None:
-        if self._subject:
-            self.post_message(self.Entered(self._subject.location))
-
-    def action_close(self) -> None:
-        self.post_message(self.Closed())
 
 
 def _is_same_document(old: DocumentSource, new: DocumentSource) -> bool:

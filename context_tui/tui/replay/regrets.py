@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from textual import events, on
+from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
@@ -228,13 +228,8 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         for detail in self.query(Detail):
             detail.toggle_raw()
 
-    @on(Detail.Closed)
-    def _dismiss_from_pane(self) -> None:
+    def action_close_detail(self) -> None:
         self.dismiss(None)
-
-    @on(Detail.Entered)
-    def _inspect_entered(self) -> None:
-        self.action_inspect()
 
     @when_ready
     def action_inspect(self) -> None:
@@ -244,3 +239,5 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         side = regret_cases.find_side(selection, self.case_index, self.side)
         policy, params = comparison.selected_lane.policy, comparison.policy_params
         self.dismiss(partial(self.controller.adopt_settings, policy, params, side.point, side.location))
+
+    action_follow_call = action_inspect

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from textual import events, on
@@ -78,11 +77,8 @@ class SettingRows(Widget, can_focus=True):
     DEFAULT_CSS = "SettingRows { height: auto; text-wrap: nowrap; text-overflow: clip; }"
     BINDINGS = read_bindings("setting-rows")
 
-    @dataclass
     class Moved(Message):
         """Posted when a different setting is selected."""
-
-        name: str
 
     def __init__(self, set_value: Callable[[str, Any], object], *, id: str | None = None) -> None:
         """Create the rows; *set_value* receives the name and new value of a setting, and must call ``show``."""
@@ -224,7 +220,7 @@ class SettingRows(Widget, can_focus=True):
         if number >= 0 and number != self.row:
             self.row, self.item = number, 0
             self.close_entry()
-            self.post_message(self.Moved(self.parameters[number].name))
+            self.post_message(self.Moved())
             self._update_footer_keys()
             self.refresh()
 

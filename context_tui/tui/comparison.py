@@ -15,14 +15,7 @@ from context_tui.errors import PlanError
 from context_tui.lab.price.breaks import CacheBreak
 from context_tui.lab.replay.backtest import PolicyBacktest
 from context_tui.lab.replay.recording import Recording
-from context_tui.lab.replay.result import (
-    REPLAY_LIMITS_TEXT,
-    CompactionHandling,
-    Firing,
-    Replay,
-    ReplayTotals,
-    format_policy_label,
-)
+from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT, Firing, Replay, ReplayTotals, format_policy_label
 from context_tui.lab.study import Lab, Study, StudySettings
 from context_tui.policies.base import Params, Policy, list_nested_policies
 from context_tui.policies.parameter_space import build_params
@@ -58,15 +51,6 @@ class LaneResult:
     study: Study | None = None
 
 
-def compute_thresholds(policy: Policy, params: Params, state: RuntimeState) -> tuple[int, ...]:
-    """Return the context sizes in tokens, ascending and without repeats, at which a policy or any step would fire."""
-    return _sort_thresholds(compute_step_thresholds(policy, params, state))
-
-
-def _sort_thresholds(thresholds: Iterable[int | None]) -> tuple[int, ...]:
-    return tuple(sorted({threshold for threshold in thresholds if threshold is not None}))
-
-
 def compute_step_thresholds(policy: Policy, params: Params, state: RuntimeState) -> list[int | None]:
     """Return the size in tokens at which each step fires, or None for a step whose trigger is not a token count."""
     try:
@@ -74,6 +58,10 @@ def compute_step_thresholds(policy: Policy, params: Params, state: RuntimeState)
         return [_get_token_threshold(step.trigger(state, step_params)) for step, step_params in steps]
     except PlanError:
         return []
+
+
+def _sort_thresholds(thresholds: Iterable[int | None]) -> tuple[int, ...]:
+    return tuple(sorted({threshold for threshold in thresholds if threshold is not None}))
 
 
 def _get_token_threshold(trigger: Trigger) -> int | None:
@@ -151,7 +139,7 @@ def run_replay(recording: Recording, task: ReplayTask, checkpoint: Checkpoint = 
     policy, params = POLICIES[task.key.policy], task.params
     replay = task.key.settings.replay(recording, policy, params, checkpoint)
     thresholds = _sort_thresholds(_get_token_threshold(firing.plan.trigger) for firing in replay.firings)
-    thresholds = thresholds or compute_thresholds(policy, params, task.lane.view.runtime_state)
+    thresholds = thresholds or _sort_thresholds(compute_step_thresholds(policy, params, task.lane.view.runtime_state))
     return LaneResult(replay, replay.totals, sum(replay.baseline), thresholds)
 
 
@@ -210,11 +198,6 @@ class Comparison:
         return len(self.recording.calls) if self.recording else 0
 
     @property
-    def recorded_mode(self) -> CompactionHandling:
-        """Whether replays keep the compactions in the recording (``keep``) or undo them (``ignore``)."""
-        return self.settings.recorded
-
-    @property
     def backtests(self) -> Sequence[PolicyBacktest]:
         """Back-tests for the agent's own policies; empty until the lab is prepared."""
         return self.lab.backtests if self.lab else ()
@@ -228,16 +211,6 @@ class Comparison:
         calls = enumerate(self.recording.calls)
         return {number: by_message[call.message] for number, call in calls if call.message in by_message}
 
-    @property
-    def is_estimated(self) -> bool:
-        """Whether all sizes are estimates because the prepared recording contains no recorded sizes."""
-        return self.recording is not None and not any(self.recording.recorded_sizes)
-
-    @property
-    def is_pending(self) -> bool:
-        """Whether the selected policy has yet to be replayed with its present settings."""
-        return self._is_outdated(self.selected_lane)
-
     def move_to_message(self, message: int) -> None:
         """Move the cursor to the first call at or after *message*, or to the last call if no call follows."""
         if self.recording is not None:
@@ -247,13 +220,14 @@ class Comparison:
         """Build the key for a replay with the lane's present settings."""
         return ReplayKey(*_serialize_values(lane.view), self.settings)
 
-    def _is_outdated(self, lane: Lane) -> bool:
+    def is_outdated(self, lane: Lane) -> bool:
+        """Return whether a policy has yet to be replayed with its present settings."""
         return lane.result_key != self.build_key(lane)
 
     def choose_replay_task(self) -> ReplayTask | None:
         """Return the next replay to compute, starting with the selected policy, or None if all are up to date."""
         for lane in (self.selected_lane, *self.lanes):
-            if not self._is_outdated(lane):
+            if not self.is_outdated(lane):
                 continue
             key = self.build_key(lane)
             equal_lane = next((other for other in self.lanes if other.result_key == key), None)
@@ -270,7 +244,7 @@ class Comparison:
         """Return the next task that adds a price and a regret, or None if none can be computed now."""
         for lane in (self.selected_lane, *self.lanes):
             result = lane.result
-            if self.lab is None or result is None or result.study is not None or self._is_outdated(lane):
+            if self.lab is None or result is None or result.study is not None or self.is_outdated(lane):
                 continue
             equal_results = (other.result for other in self.lanes if other.result_key == lane.result_key)
             priced_result = next((equal for equal in equal_results if equal is not None and equal.study), None)
@@ -375,7 +349,7 @@ class Comparison:
 
     def toggle_recorded_compactions(self) -> None:
         """Switch between keeping and undoing recorded compactions, which makes all replays out of date."""
-        self.settings = replace(self.settings, recorded="ignore" if self.recorded_mode == "keep" else "keep")
+        self.settings = replace(self.settings, recorded="ignore" if self.settings.recorded == "keep" else "keep")
 
     # Return to the inspector
 

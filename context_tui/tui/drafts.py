@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:  # this module is imported before the first paint
     from context_tui.compaction.plan import Plan
@@ -51,17 +51,23 @@ class Draft:
         return self.text != self.summary.text
 
 
-class Drafts:
-    """Drafts for every plan, stored under the keys from :func:`compute_plan_key`.
+class RequestedServer(NamedTuple):
+    """The model and the base URL of its server that the user named last, each None for the default."""
 
-    ``requested_server`` holds the model and base URL that the user named last, each None for the default, so that a
-    reopened apply screen uses the same server.
+    model: str | None = None
+    base_url: str | None = None
+
+
+class Drafts:
+    """Drafts for every plan, stored under the keys from :func:`compute_plan_key`, and the server named for them.
+
+    ``requested_server`` is here so that a reopened apply screen uses the same server.
     """
 
     def __init__(self) -> None:
         self._by_plan: dict[str, list[Draft]] = {}
         self._accepted: set[str] = set()  # plans
-        self.requested_server: tuple[str | None, str | None] = (None, None)
+        self.requested_server = RequestedServer()
 
     def list_drafts(self, plan: str) -> list[Draft]:
         """Return the drafts for a plan, newest first; empty if there are none."""

@@ -12,7 +12,7 @@ from context_tui.policies.builtin.defect import SUMMARY_SECTIONS as DEFECT_SECTI
 from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
 from context_tui.tui.apply.screen import ApplyScreen, Phase
-from context_tui.tui.drafts import DraftEnding, Drafts
+from context_tui.tui.drafts import DraftEnding, Drafts, RequestedServer
 from context_tui.tui.widgets.reading_pane import ReadingPane
 from tests.tui.fakes import Shell, messages, until
 
@@ -30,7 +30,7 @@ def screen(server: LiveServer, kind: str = "anthropic", key: str = "") -> ApplyS
     environ = {"CONTEXT_TUI_CONFIG": ""} | ({names[kind]: key} if key else {})
     made = plan(session, "manual", cut=2)
     drafts = Drafts()
-    drafts.requested_server = "any", server.url
+    drafts.requested_server = RequestedServer("any", server.url)
     return ApplyScreen(session, made, kind=kind, drafts=drafts, environ=environ)
 
 

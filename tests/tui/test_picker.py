@@ -16,7 +16,7 @@ from textual import events
 from textual.widgets import Label
 
 from context_tui.formats.registry import FORMATS
-from context_tui.library.discovery import OTHER_PROJECTS, SAMPLES, THIS_PROJECT, SessionEntry
+from context_tui.library.discovery import OTHER_PROJECTS, SAMPLES, THIS_PROJECT, SessionEntry, build_entries
 from context_tui.session.session import SessionInfo
 from context_tui.text.numbers import format_age, format_bytes
 from context_tui.tui.picker.listing import SessionItem, SessionListing
@@ -168,7 +168,7 @@ async def test_titles_are_read_beside_and_can_be_filtered_by() -> None:
 async def test_a_session_beside_others_in_its_file_does_not_get_the_title_of_the_file(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", "what was asked")
     infos = [SessionInfo(path, "claude-code", title="a"), SessionInfo(path, "claude-code", "side", title="side")]
-    app = Shell(PickerScreen(infos, now=NOW))
+    app = Shell(PickerScreen(build_entries(infos), now=NOW))
     async with app.run_test() as pilot:
         await until(pilot, lambda: "what was asked" in drawn(app))
         assert drawn(app).count("what was asked") == 1

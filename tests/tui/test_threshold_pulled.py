@@ -8,7 +8,7 @@ import pytest
 
 from context_tui.policies.parameter_space import list_parameters_in_context
 from context_tui.policies.registry import POLICIES
-from context_tui.tui.comparison import compute_thresholds
+from context_tui.tui.comparison import Lane, compute_step_thresholds
 from context_tui.tui.replay.panes import ChartsView
 from context_tui.tui.replay.sawtooth import ChartScale, compute_line, compute_size_at_line
 from context_tui.tui.replay.screen import ReplayScreen
@@ -23,8 +23,12 @@ def pulling(name: str, **values: Any) -> tuple[ThresholdDrag, tuple[int, ...], V
     view = View(sample().with_window(200_000), policy=name, params={name: values})
     policy, params = POLICIES[name], view.policy_params
     controls = list_parameters_in_context(policy, params, view.context, view.runtime_state)
-    made = ThresholdDrag(policy, view.get_settings(name), controls, view.runtime_state)
-    return made, compute_thresholds(policy, params, view.runtime_state), view
+    return ThresholdDrag(Lane(view), controls), thresholds(view), view
+
+
+def thresholds(view: View) -> tuple[int, ...]:
+    found = compute_step_thresholds(POLICIES[view.policy], view.policy_params, view.runtime_state)
+    return tuple(sorted({each for each in found if each is not None}))
 
 
 SETS = {
@@ -49,7 +53,7 @@ def test_the_parameter_of_each_line_and_the_value_nearest_to_a_size(name: str) -
         for wanted in (60_000, 100_400, 130_000):
             value = made.compute_value(handle, wanted)
             after = view.with_param(name, handle.control.name, value)
-            moved = compute_thresholds(POLICIES[name], after.policy_params, after.runtime_state)
+            moved = thresholds(after)
             assert min(abs(size - wanted) for size in moved) <= 2_000, (name, wanted, value, moved)
 
 

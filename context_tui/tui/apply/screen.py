@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
@@ -112,7 +112,7 @@ class ApplyScreen(
         self.shown_draft: Draft | None = None
         self._plan_key = compute_plan_key(session, plan)
         self._draft_store = Drafts() if drafts is None else drafts
-        self._choice = SummarizerChoice(plan, kind, *self._draft_store.requested_server, environ)
+        self._choice = SummarizerChoice(plan, kind, self._draft_store, environ)
         self._transport = transport
         self._attempt: SummaryAttempt | None = None
         self._writer: Worker[None] | None = None
@@ -328,17 +328,16 @@ class ApplyScreen(
     def action_model(self) -> None:
         hint = "Name of the model on the server; empty for the default"
         prompt = InputPrompt("Model", hint, self._choice.model)
-        self.app.push_screen(prompt, partial(self._change_summarizer, self._choice.set_model))
+        self.app.push_screen(prompt, partial(self._request_server, "model"))
 
     def action_url(self) -> None:
         hint = "For example http://localhost:8080; empty for the default"
         prompt = InputPrompt("Server", hint, self._choice.base_url)
-        self.app.push_screen(prompt, partial(self._change_summarizer, self._choice.set_server))
+        self.app.push_screen(prompt, partial(self._request_server, "base_url"))
 
-    def _change_summarizer(self, change: Callable[[str], None], answer: str | None) -> None:
+    def _request_server(self, name: str, answer: str | None) -> None:
         if answer is not None:
-            change(answer)
-            self._draft_store.requested_server = self._choice.requested_server
+            self._choice.request(name, answer)
             self._stop_notice = ""
             self._set_status("")
             self._show_no_draft()

@@ -14,48 +14,41 @@ from context_tui.tui.drafts import Draft, DraftEnding, Drafts
 
 
 class SummarizerChoice:
-    """The choice of a summarizer for a plan; ``summarizer`` is an error if the chosen one cannot be used."""
+    """The choice of a summarizer for a plan; ``summarizer`` is an error if the chosen one cannot be used.
 
-    def __init__(
-        self, plan: Plan, kind: str, model: str | None, base_url: str | None, environ: Mapping[str, str] | None
-    ) -> None:
-        self._plan, self._environ = plan, environ
-        self.kind, self._model, self._base_url = kind, model, base_url
+    *drafts* hold the requested model and server.
+    """
+
+    def __init__(self, plan: Plan, kind: str, drafts: Drafts, environ: Mapping[str, str] | None) -> None:
+        self._plan, self._drafts, self._environ, self.kind = plan, drafts, environ, kind
         self.summarizer: Summarizer | SummarizerError = Summarizer()
 
     def choose(self, kind: str) -> None:
         """Choose a kind of summarizer, keeping the requested model and server."""
         self.kind = kind
         try:
-            self.summarizer = choose_summarizer(self._plan, kind, self._model, self._base_url, environ=self._environ)
+            self.summarizer = choose_summarizer(self._plan, kind, *self._drafts.requested_server, environ=self._environ)
         except SummarizerError as error:
             self.summarizer = error
 
     @property
     def model(self) -> str:
         """The model that will write the summary, or "" if unknown."""
-        return self.summarizer.endpoints[0].model if isinstance(self.summarizer, Summarizer) else self._model or ""
+        if isinstance(self.summarizer, Summarizer):
+            return self.summarizer.endpoints[0].model
+        return self._drafts.requested_server.model or ""
 
     @property
     def base_url(self) -> str:
         """The base URL of the server that the messages will be sent to, or "" if unknown."""
         if isinstance(self.summarizer, Summarizer):
             return self.summarizer.endpoints[0].base_url
-        return self._base_url or ""
+        return self._drafts.requested_server.base_url or ""
 
-    @property
-    def requested_server(self) -> tuple[str | None, str | None]:
-        """The model and base URL that the user asked for, each None for the default."""
-        return self._model, self._base_url
-
-    def set_model(self, name: str) -> None:
-        """Ask for a model by name, or for the default model if *name* is empty."""
-        self._model = name.strip() or None
-        self.choose(self.kind)
-
-    def set_server(self, base_url: str) -> None:
-        """Ask for a server by its base URL, or for the default server if *base_url* is empty."""
-        self._base_url = base_url.strip() or None
+    def request(self, name: str, value: str) -> None:
+        """Ask for a ``model`` by its name or a server by its ``base_url``, or for the default if *value* is empty."""
+        server = self._drafts.requested_server
+        self._drafts.requested_server = server._replace(**{name: value.strip() or None})
         self.choose(self.kind)
 
 

@@ -66,7 +66,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | str]):
 
     def __init__(
         self,
-        entries: Sequence[SessionEntry | SessionInfo],
+        entries: Sequence[SessionEntry],
         *,
         find: Iterable[list[SessionEntry]] | None = None,
         heading: str = "Open a session",
@@ -80,11 +80,8 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | str]):
         self._heading, self._read_title, self._current = heading, read_title or self._reader.read_title, current
         self._now = time.time() if now is None else now
         self._find = find
-        infos = [entry for entry in entries if isinstance(entry, SessionInfo)]
-        all_entries = [entry for entry in entries if isinstance(entry, SessionEntry)]
-        all_entries += discovery.build_entries(infos)
         home = discovery.build_session_key(current) if current else None
-        self.listing = SessionListing([*all_entries, *(overview.children if overview else ())], home)
+        self.listing = SessionListing([*entries, *(overview.children if overview else ())], home)
         if home and overview:
             self.listing.update_summaries({home: overview})
         self._read_keys: set[SessionKey] = set()

@@ -17,24 +17,14 @@ MAX_LINE_CHARS = 1_000
 """Maximum number of characters of a line; code with longer lines is not highlighted."""
 
 
-_TOKEN_STYLES = {
-    "Comment": "comment",
-    "Comment.Preproc": "keyword",
-    "Keyword": "keyword",
-    "Keyword.Constant": "number",
-    "Name.Attribute": "name",
-    "Name.Class": "name",
-    "Name.Decorator": "name",
-    "Name.Function": "name",
-    "Name.Tag": "name",
-    "Literal.Number": "number",
-    "Literal.String": "string",
-    "Literal.Date": "string",
-    "Generic.Heading": "name",
-    "Generic.Subheading": "name",
-    "Generic.Inserted": "string",
-    "Generic.Deleted": "number",
+_TOKEN_TYPES = {
+    "comment": "Comment",
+    "keyword": "Comment.Preproc Keyword",
+    "number": "Keyword.Constant Literal.Number Generic.Deleted",
+    "name": "Name.Attribute Name.Class Name.Decorator Name.Function Name.Tag Generic.Heading Generic.Subheading",
+    "string": "Literal.String Literal.Date Generic.Inserted",
 }
+_TOKEN_STYLES = {name: style for style, names in _TOKEN_TYPES.items() for name in names.split()}
 """Styles by the names of token types."""
 
 

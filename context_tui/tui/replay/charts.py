@@ -84,7 +84,7 @@ def build_sawtooth(comparison: Comparison, lane: Lane) -> sawtooth.Sawtooth | No
     result, recording = lane.result, comparison.recording
     if result is None or recording is None:
         return None
-    replay, is_undone = result.replay, comparison.recorded_mode == "ignore" and bool(comparison.context_events)
+    replay, is_undone = result.replay, comparison.settings.recorded == "ignore" and bool(comparison.context_events)
     signs = {
         call: sawtooth.COMPACTION_SIGN if any(event.begins_context for event in events) else sawtooth.CLEARING_SIGN
         for call, events in comparison.context_events.items()

@@ -59,23 +59,24 @@ def format_header(comparison: Comparison, progress: float, width: int) -> list[R
     """Format the session and its sizes and, at the right edge, how the replay treats recorded compactions."""
     session, recording = comparison.session, comparison.recording
     window = session.window
-    sizes = ""
+    sizes, is_estimated = "", False
     if recording is not None and recording.calls:
         missing = recording.recorded_sizes.count(None)
         sizes = f"{format_count(missing, 'size')} estimated" if missing else "all sizes recorded"
-        sizes = "all sizes estimated" if missing == comparison.call_count else sizes
+        is_estimated = missing == comparison.call_count
+        sizes = "all sizes estimated" if is_estimated else sizes
     name = make_visible(PurePath(session.info.path).name) or session.info.title or "session"
     parts: list[tuple[int, Run]] = [
         (9, (format_safe_line(name, max(12, width // 3)), BOLD)),
         (8, ("replay", PRIMARY)),
         (6, (format_count(comparison.call_count, "call") if recording else "", "")),
-        (7 if comparison.is_estimated else 3, (sizes, WARN if comparison.is_estimated else MUTED)),
+        (7 if is_estimated else 3, (sizes, WARN if is_estimated else MUTED)),
         (5, (f"window {window.tokens:,} ({window.source})", MUTED)),
         (4, (format_backtest(comparison, width), MUTED)),
         (8, (f"{format_percent(progress)} of the file read" if progress < 1 else "", WARN)),
     ]
     count = count_compactions(comparison)
-    mode = "kept" if comparison.recorded_mode == "keep" else "undone"
+    mode = "kept" if comparison.settings.recorded == "keep" else "undone"
     right: list[Run] = [(f"{format_count(count, 'recorded compaction')} ", MUTED), (mode, BOLD)] if count else []
     return justify_runs([part for part in parts if part[1][0]], right, width)
 
@@ -141,7 +142,7 @@ def format_call_line(comparison: Comparison, width: int) -> list[Run]:
     ]
     if replay is not None:
         policy_size, baseline = replay.sizes[call], replay.baseline[call]
-        if comparison.recorded_mode == "ignore" and baseline != size:
+        if comparison.settings.recorded == "ignore" and baseline != size:
             parts.append((5, (f"without a policy {baseline:,}", "")))
         label = "under the policy" if width >= WIDE_CALL_CELLS else "policy"
         parts.append((8, (f"{label} {policy_size:,}", f"{BOLD} {PRIMARY}")))
@@ -163,7 +164,7 @@ def format_never_fires(comparison: Comparison) -> str:
     """Explain why the selected policy never fires, for example because recorded compactions prevent it."""
     lane, replay = comparison.selected_lane, comparison.replay
     later_events = (event for call, events in comparison.context_events.items() if call for event in events)
-    is_preceded = comparison.recorded_mode == "keep" and any(map(is_compaction, later_events))
+    is_preceded = comparison.settings.recorded == "keep" and any(map(is_compaction, later_events))
     remedy = ", where recorded compactions come first: r undoes them" if is_preceded else ""
     # The policy may act at the end of the recording, where no call follows.
     plan = lane.view.plan
@@ -199,7 +200,7 @@ def format_event_lines(comparison: Comparison, width: int) -> Iterator[list[Run]
         yield [(f"{sawtooth.BREAK_SIGN} ", BOLD), (text, MUTED)]
         evidence = format_safe_line(f"{found.source}: {found.evidence}")
         yield [("  why ", MUTED), (shorten_at_word(evidence, width - 6), "")]
-    facts, is_undone = comparison.session.facts, comparison.recorded_mode == "ignore"
+    facts, is_undone = comparison.session.facts, comparison.settings.recorded == "ignore"
     for event in comparison.context_events.get(comparison.call, ()):
         sign = sawtooth.COMPACTION_SIGN if event.begins_context else sawtooth.CLEARING_SIGN
         text = choose_form(format_event_labels(facts, event), width - 12)
@@ -386,7 +387,7 @@ SHORT_BASELINE_NAMES = {"keep": "as recorded", "ignore": "compactions undone"}
 
 def format_policy_table(comparison: Comparison, width: int, height: int) -> list[list[Run]]:
     """Format the policy table in *height* lines: headings, the policies around the selected one, the baseline."""
-    lanes, recorded_mode = comparison.lanes, comparison.recorded_mode
+    lanes, recorded_mode = comparison.lanes, comparison.settings.recorded
     result = next((lane.result for lane in (comparison.selected_lane, *lanes) if lane.result), None)
     cells = _build_table_cells(POLICY_COLUMNS, lanes, result, True)
     if width - sum(cells.widths) < FULL_NAME_CELLS:

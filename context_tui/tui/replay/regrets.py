@@ -84,8 +84,8 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     @property
     def _study(self) -> Study | None:
-        result = self.comparison.selected_lane.result
-        return result.study if result and not self.comparison.is_pending else None
+        lane = self.comparison.selected_lane
+        return lane.result.study if lane.result and not self.comparison.is_outdated(lane) else None
 
     def draw(self) -> None:
         """Draw every pane on the screen."""

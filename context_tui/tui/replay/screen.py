@@ -356,7 +356,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
     def _grab_threshold(self, tokens: int) -> None:
         lane, rows = self.comparison.selected_lane, self.query_one(SettingRows)
         controls = [each for each in rows.parameters if each.owner != setting_controls.COMMON_OWNER]
-        drag = ThresholdDrag(POLICIES[lane.policy], lane.values, controls, lane.view.runtime_state)
+        drag = ThresholdDrag(lane, controls)
         handle = drag.find_handle(tokens)
         self._dragged_threshold = (drag, handle) if handle else None
         if handle is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from contextlib import suppress
 from dataclasses import replace
 from math import ceil, floor
 from typing import Any, NamedTuple
@@ -10,12 +11,12 @@ from typing import Any, NamedTuple
 from context_tui.errors import PlanError
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.study import StudySettings
-from context_tui.policies.base import Policy, find_nested_field
-from context_tui.policies.parameter_space import build_params, get_value
+from context_tui.policies.parameter_space import get_value
 from context_tui.policies.parameters import Parameter
-from context_tui.policies.runtime_state import RuntimeState
+from context_tui.policies.registry import POLICIES
 from context_tui.policies.scales import Number, build_scale
-from context_tui.tui.comparison import compute_step_thresholds
+from context_tui.tui.comparison import Lane, compute_step_thresholds
+from context_tui.tui.view import View
 
 COMMON_OWNER = "options for all policies"
 """Heading of the common settings; no policy can have such a name."""
@@ -86,16 +87,15 @@ class ThresholdHandle(NamedTuple):
 
 
 class ThresholdDrag:
-    """A converter from dragged thresholds to settings; *values* are the policy's settings that differ from defaults."""
+    """A converter from dragged thresholds to settings of the policy in *lane*, whose parameters are *controls*."""
 
-    def __init__(self, policy: Policy, values: dict[str, Any], controls: list[Parameter], state: RuntimeState) -> None:
-        self._policy, self._values, self._state = policy, values, state
+    def __init__(self, lane: Lane, controls: list[Parameter]) -> None:
+        self._lane = lane
         self._controls = [each for each in controls if each.scale and each.unit in _THRESHOLD_UNITS]
-        self._params = build_params(policy, values)
 
     def find_handle(self, threshold: int) -> ThresholdHandle | None:
         """Return the handle for the threshold nearest to *threshold* tokens, or None if no parameter moves it."""
-        limits = compute_step_thresholds(self._policy, self._params, self._state)
+        limits = self._compute_thresholds(self._lane.view)
         distances = [(abs(limit - threshold), step) for step, limit in enumerate(limits) if limit is not None]
         if not distances:
             return None
@@ -123,9 +123,14 @@ class ThresholdDrag:
         best = min(candidates, key=lambda place: abs(compute_threshold(place) - tokens))
         return scale.clamp(round((first + best) * grain, 2))
 
+    def _compute_thresholds(self, view: View) -> list[int | None]:
+        with suppress(PlanError):
+            return compute_step_thresholds(POLICIES[view.policy], Lane(view).params, view.runtime_state)
+        return []
+
     def _rank_control(self, control: Parameter, step: int) -> tuple[int, bool, bool]:
         """Rank a parameter by the directions in which it moves a threshold, and by whether it is set or a share."""
-        value = get_value(self._policy, self._params, control.name)
+        value = get_value(POLICIES[self._lane.policy], self._lane.params, control.name)
         threshold, scale = self._compute_threshold(control, value, step), control.scale
         neighbors = []
         if scale is not None:
@@ -137,19 +142,6 @@ class ThresholdDrag:
 
     def _compute_threshold(self, control: Parameter, value: Number | None, step: int) -> int:
         """Return the threshold of a step with another value of a parameter; -1 if there is none."""
-        try:
-            params = build_params(self._policy, _replace_value(self._policy, self._values, control, value))
-        except PlanError:
-            return -1
-        limits = compute_step_thresholds(self._policy, params, self._state)
+        limits = self._compute_thresholds(self._lane.view.with_param(self._lane.policy, control.name, value))
         limit = limits[step] if step < len(limits) else None
         return -1 if limit is None else limit
-
-
-def _replace_value(policy: Policy, values: dict[str, Any], control: Parameter, value: Number | None) -> dict[str, Any]:
-    if not control.owner:
-        return {**values, control.label: value}
-    field = find_nested_field(policy)
-    nested = {**values.get(field, {})}
-    nested[control.owner] = {**nested.get(control.owner, {}), control.label: value}
-    return {**values, field: nested}

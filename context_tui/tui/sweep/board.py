@@ -88,7 +88,7 @@ class SweepBoard:
         self.settings_by_name: Mapping[str, SweepSetting] = {each.name: each for each in settings}
         policy = self.current_setting.policy.name if settings else ""
         self.parameter_columns = find_parameter_columns(settings, policy)
-        self._listing_cache: tuple[Sweep, object, list[str], dict[str, int]] | None = None
+        self._listing_cache: tuple[Sweep, object, list[str]] | None = None
 
     # Settings and results
 
@@ -143,25 +143,21 @@ class SweepBoard:
     @property
     def listed_names(self) -> list[str]:
         """The names of the listed settings, in list order."""
-        return self._get_listing()[0]
+        sweep, key = self.sweep, (self.order, self.is_reversed, self.only_best)
+        if self._listing_cache is None or self._listing_cache[0] is not sweep or self._listing_cache[1] != key:
+            self._listing_cache = sweep, key, self._sort_names()
+        return self._listing_cache[2]
 
     @property
     def cursor_index(self) -> int:
         """The position of the cursor's setting in the list, or 0 if that setting is not listed."""
-        return self._get_listing()[1].get(self.cursor, 0)
+        return self.listed_names.index(self.cursor) if self.cursor in self.listed_names else 0
 
     @property
     def is_largest_first(self) -> bool:
         """Whether the list begins with the largest value in the current order."""
         falling = next((each.is_largest_first for each in SORT_ORDERS if each.name == self.order), False)
         return falling != self.is_reversed
-
-    def _get_listing(self) -> tuple[list[str], dict[str, int]]:
-        sweep, key = self.sweep, (self.order, self.is_reversed, self.only_best)
-        if self._listing_cache is None or self._listing_cache[0] is not sweep or self._listing_cache[1] != key:
-            names = self._sort_names()
-            self._listing_cache = sweep, key, names, {name: place for place, name in enumerate(names)}
-        return self._listing_cache[2:]
 
     def _sort_names(self) -> list[str]:
         totals, order = self.totals, next((each for each in SORT_ORDERS if each.name == self.order), None)
@@ -212,7 +208,7 @@ class SweepBoard:
         """Move the cursor to the named setting, listing all settings if it is not listed."""
         if name in self.settings_by_name:
             self.cursor = name
-            if name not in self._get_listing()[1]:
+            if name not in self.listed_names:
                 self.only_best = False
 
     def cycle_order(self, step: int) -> None:
@@ -242,7 +238,7 @@ class SweepBoard:
     def toggle_only_best(self) -> None:
         """Switch between listing only the Pareto front and listing all settings."""
         self.only_best = not self.only_best
-        if self.cursor not in self._get_listing()[1]:
+        if self.cursor not in self.listed_names:
             self.move_to_index(0)
 
 

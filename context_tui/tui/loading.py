@@ -60,12 +60,9 @@ class SessionLoader:
         self._revised_from: int | None = None
 
     def read(
-        self,
-        post: PostReport,
-        is_stopped: Callable[[], bool],
-        yield_turn: Callable[[], object] = lambda: time.sleep(YIELD_S),
+        self, post: PostReport, stop: Event, yield_turn: Callable[[], object] = lambda: time.sleep(YIELD_S)
     ) -> None:
-        """Read to the end of the session or until *is_stopped* returns True, passing snapshots or a failure to *post*.
+        """Read to the end of the session or until *stop* is set, passing snapshots or a failure to *post*.
 
         *yield_turn* is called after each short step of reading, and blocks until the next step may begin.
         """
@@ -75,7 +72,7 @@ class SessionLoader:
                 from context_tui.library.follow import GrowingSession
 
                 self._growing = GrowingSession(self._info)
-            self._read_steps(self._growing, post, is_stopped, yield_turn)
+            self._read_steps(self._growing, post, stop, yield_turn)
         except Error as error:
             post(ReadFailure(str(error)))
         except Exception as error:  # a bug in a reader must not end the program
@@ -100,17 +97,13 @@ class SessionLoader:
             last_failure = reason
 
         watch = SessionWatch(self._info, stop)
-        self.read(forward, stop.is_set, yield_turn)  # changes before the watch began
+        self.read(forward, stop, yield_turn)  # changes before the watch began
         for _ in watch.wait_for_changes():
             stop.wait(max(next_read_at - time.monotonic(), 0))
-            self.read(forward, stop.is_set, yield_turn)
+            self.read(forward, stop, yield_turn)
 
     def _read_steps(
-        self,
-        scanner: GrowingSession,
-        post: PostReport,
-        is_stopped: Callable[[], bool],
-        yield_turn: Callable[[], object],
+        self, scanner: GrowingSession, post: PostReport, stop: Event, yield_turn: Callable[[], object]
     ) -> None:
         posted_at, appended, interval = -SNAPSHOT_INTERVAL_S, 0, SNAPSHOT_INTERVAL_S
         while True:
@@ -119,7 +112,7 @@ class SessionLoader:
             if step.revised_from is not None:
                 old = self._revised_from
                 self._revised_from = step.revised_from if old is None else min(old, step.revised_from)
-            is_end, now = step.end or is_stopped(), time.monotonic()
+            is_end, now = step.end or stop.is_set(), time.monotonic()
             if is_end or (appended and now - posted_at >= interval):
                 session = scanner.session()
                 self._rows.grow(session, self._revised_from)

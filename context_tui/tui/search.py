@@ -148,11 +148,7 @@ def find_matches(session: Session, text: str) -> Iterator[Location | None]:
 
 
 def search_session(
-    session: Session,
-    text: str,
-    number: int,
-    post: Callable[[SearchReport], object],
-    checkpoint: Checkpoint = lambda: None,
+    session: Session, text: str, number: int, post: Callable[[SearchReport], object], checkpoint: Checkpoint
 ) -> None:
     """Search a session and post reports at intervals; *checkpoint* runs after each message and may raise to stop."""
     locations: list[Location] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -31,7 +32,7 @@ def read(controller: Controller) -> None:
         controller.update_session(report)
 
     assert isinstance(controller.loader, SessionLoader)
-    controller.loader.read(take, lambda: False)
+    controller.loader.read(take, Event())
 
 
 def results(controller: Controller) -> list[Location]:

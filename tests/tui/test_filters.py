@@ -26,7 +26,6 @@ from context_tui.tui.inspector.filter_screen import (
 from context_tui.tui.inspector.screen import InspectorScreen
 from context_tui.tui.inspector.timeline import Timeline
 from context_tui.tui.inspector.timeline_frame import ColumnHeads, format_listed_variants
-from context_tui.tui.inspector.timeline_strips import TimelineColumns
 from context_tui.tui.jump_points import find_next_changed
 from context_tui.tui.search import Search, SearchReport
 from context_tui.tui.timeline.filters import (
@@ -174,17 +173,14 @@ def test_choices_fit_their_lines_and_say_what_they_list() -> None:
 
 
 def test_the_frame_says_how_many_of_how_many_at_any_width() -> None:
-    from context_tui.tui.inspector.timeline_strips import paint_column_heads
-    from tests.tui.test_timeline import FRAME
+    from tests.tui.test_timeline import paint_heads
 
     for width, focused in product((57, 74, 78, 90, 120), (True, False)):
         told = format_listed_variants(23, 1_337, focused)
-        strip = paint_column_heads(
-            TimelineColumns.fit(width, 99), get_kind_label("cleared"), FRAME, listed_variants=told
-        )
+        strip = paint_heads(width, get_kind_label("cleared"), told)
         assert strip.cell_length == width and "cleared: 23 of 1,337" in strip.text and "#" in strip.text
         assert ("esc" in strip.text) == focused
-        long = paint_column_heads(TimelineColumns.fit(width, 99), "x" * 200, FRAME, listed_variants=told)
+        long = paint_heads(width, "x" * 200, told)
         assert "xx…: 23 of 1,337" in long.text and ("esc" in long.text) == focused
 
 

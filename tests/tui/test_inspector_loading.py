@@ -8,6 +8,7 @@ import re
 import threading
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 from textual.widgets import Static
@@ -224,14 +225,14 @@ def test_a_readers_bug_becomes_a_message(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(opening, "make_scanner", lambda info: Broken())
     posted: list[SessionSnapshot | ReadFailure] = []
-    SessionLoader(INFO).read(posted.append, lambda: False)
+    SessionLoader(INFO).read(posted.append, Event())
     assert isinstance(posted[0], ReadFailure) and "KeyError" in posted[0].reason
 
 
 def test_every_step_is_followed_by_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     scanner, rests = Slow(step=1, free=True), list[int]()
     monkeypatch.setattr(opening, "make_scanner", lambda info: scanner)
-    SessionLoader(INFO).read(lambda message: None, lambda: False, lambda: rests.append(scanner.at))
+    SessionLoader(INFO).read(lambda message: None, Event(), lambda: rests.append(scanner.at))
     assert rests == list(range(1, len(scanner.whole)))
 
 
@@ -239,7 +240,7 @@ def test_posts_are_paced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "make_scanner", lambda info: Slow(step=1, free=True))
     monkeypatch.setattr("context_tui.tui.loading.YIELD_S", 0.0)
     posted: list[SessionSnapshot | ReadFailure] = []
-    SessionLoader(INFO).read(posted.append, lambda: False)
+    SessionLoader(INFO).read(posted.append, Event())
     assert len(posted) < 10 and isinstance(posted[-1], SessionSnapshot) and posted[-1].is_end
     assert len(posted[-1].rows.first) == len(posted[-1].session)
 

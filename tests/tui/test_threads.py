@@ -87,8 +87,12 @@ async def test_work_that_nobody_waits_for_pauses_while_something_is_pressed(monk
         "context_tui.tui.inspector.workers.time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
     )
     pauses = list[Callable[[], object]]()
-    monkeypatch.setattr("context_tui.tui.inspector.workers.start_work", lambda *given: pauses.append(given[-1]))
-    computed = InspectorWorkers(Screen(), AnalysisCache())
+
+    def start(*_: object, pause: Callable[[], object] = lambda: None) -> None:
+        pauses.append(pause)
+
+    monkeypatch.setattr("context_tui.tui.inspector.workers.start_work", start)
+    computed = InspectorWorkers(Screen(), AnalysisCache(), lambda view, error: None)
     computed.compute_runtime_sizes(VIEW.session, bool)
     computed.compute_runtime_sizes(VIEW.session, bool)  # it has begun
     computed.compute_context_sizes(VIEW, TimelineRows(), bool)

@@ -23,7 +23,7 @@ from context_tui.session.session import Session, SessionInfo
 from context_tui.text.sanitize import make_visible, sanitize
 from context_tui.tui.controller import CommandRefused, Controller
 from context_tui.tui.drafts import Drafts
-from context_tui.tui.inspector import dialogs, notices, workers
+from context_tui.tui.inspector import dialogs, notices
 from context_tui.tui.inspector.breakdown import BreakdownView
 from context_tui.tui.inspector.header import HeaderBar
 from context_tui.tui.inspector.minimap import Minimap
@@ -80,7 +80,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         self._bindings = BindingsMap.merge([BindingsMap(build_bindings()), self._bindings])
         self.controller, self.options = Controller(target, options), options
         self.drafts = Drafts() if drafts is None else drafts
-        self.jobs = InspectorWorkers(self, self.controller.analysis)
+        self.jobs = InspectorWorkers(self, self.controller.analysis, self._show_measure)
         self._has_notification = False
         self.panes = InspectorPanes(self, self.controller, self.jobs)
         self._follow_first = self.options.follow
@@ -268,13 +268,12 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     # Computed results
 
-    @on(workers.MeasureComputed)
-    def _show_measure(self, event: workers.MeasureComputed) -> None:
-        if (event.view.session, event.view.measure) == (self.view.session, self.view.measure):
+    def _show_measure(self, view: View, error: str) -> None:
+        if (view.session, view.measure) == (self.view.session, self.view.measure):
             is_requested = self.controller.is_measure_requested
-            message = self.run_command(self.controller.finish_measuring, event.error)
-            if message and (is_requested or event.error):
-                self.show_notification(message, warn=bool(event.error))
+            message = self.run_command(self.controller.finish_measuring, error)
+            if message and (is_requested or error):
+                self.show_notification(message, warn=bool(error))
 
     # Timeline, map and detail
 

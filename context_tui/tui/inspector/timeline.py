@@ -131,17 +131,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     @property
     def location(self) -> Location:
         """The location of the selected line, or the first message if no row is listed."""
-        return self.get_location_at(self.cursor)
-
-    def get_location_at(self, line: int) -> Location:
-        """Return the location of the row on *line*; an event row gives that of the message below it."""
-        if not 0 <= line < self.listed_count:
-            return Location(0)
-        return self._rows.get_location(self._listed[line])
-
-    def find_line(self, location: Location) -> int:
-        """Return the line that shows *location*, or if it is not listed, the line nearest to it."""
-        return find_line(self._listed, self._rows.find_row(*location))
+        return self._rows.get_location(self._listed[self.cursor]) if self.cursor < self.listed_count else Location(0)
 
     # Visible rows
 
@@ -184,8 +174,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return (self._listed[next_line] if next_line < self.listed_count else len(self._rows)) != row + 1
 
     def select_location(self, location: Location) -> None:
-        """Select the line for *location*, scrolling if it is not in view."""
-        line = self.find_line(location)
+        """Select the line for *location*, or the nearest one if it is not listed, scrolling if it is not in view."""
+        line = find_line(self._listed, self._rows.find_row(*location))
         top, height = self.scroll_offset.y, self.scrollable_content_region.height
         if height > 0 and not top <= line < top + height:
             self.scroll_to(y=max(line - height * 2 // 3, 0), animate=False, immediate=True)

@@ -143,12 +143,7 @@ def _build_strip(parts: Sequence[tuple[str, Style]], width: int, text: Style, ov
 
 
 def paint_column_heads(
-    columns: TimelineColumns,
-    title: str,
-    styles: Styles,
-    rule_glyph: str = RULE_GLYPH,
-    listed_variants: Sequence[str] = ("",),
-    unit: str = "est. tokens",
+    columns: TimelineColumns, title: str, styles: Styles, rule_glyph: str, listed_variants: Sequence[str], unit: str
 ) -> Strip:
     """Paint the title, one of *listed_variants* (the longest first), and the headings for which there is room."""
     preview_start, tokens = columns.kind_start + KIND_WIDTH, columns.tokens_start + TOKENS_WIDTH - 1 - len(unit)

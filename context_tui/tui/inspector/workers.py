@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any
 
-from textual.message import Message
 from textual.screen import Screen
 
 from context_tui.errors import MeasureError
@@ -31,7 +29,7 @@ from context_tui.tui.analysis import (
 from context_tui.tui.loading import PostReport, SessionLoader
 from context_tui.tui.rendering.formatting import MessageReader
 from context_tui.tui.search import SearchReport, search_session
-from context_tui.tui.threads import WORK_SLICE_S, Result, ThreadJob, start_work
+from context_tui.tui.threads import WORK_SLICE_S, ThreadJob, start_work
 from context_tui.tui.timeline.rows import TimelineRows
 from context_tui.tui.view import View
 
@@ -43,39 +41,23 @@ MAX_PLANNED_MESSAGES = 50_000
 """Maximum number of messages for which plans are computed to find the first effect."""
 
 
-@dataclass
-class MeasureComputed(Message):
-    """Posted when the view's session has been measured, or could not be, for the reason in ``error``."""
-
-    view: View
-    error: str = ""
-
-
 class InspectorWorkers:
     """The inspector's background threads; each passes its result to a function that the screen calls."""
 
-    def __init__(self, screen: Screen[Any], analysis: AnalysisCache) -> None:
-        self._screen, self._analysis = screen, analysis
+    def __init__(
+        self, screen: Screen[Any], analysis: AnalysisCache, show_measure: Callable[[View, str], object]
+    ) -> None:
+        """Create the threads; *show_measure* receives a view with a measured session, or with an error."""
+        self._screen, self._analysis, self._show_measure = screen, analysis, show_measure
         self._runtime_sizes_session: Session | None = None  # the last one requested
         self._context_sizes_key: object = None  # session, point and token measure of the last request
         self.last_input_at = 0.0
 
-    def _start(
-        self,
-        group: str,
-        description: str,
-        work: Callable[[ThreadJob], Result],
-        show: Callable[[Result], object] = lambda result: None,
-        pause_s: float = 0.0,
-    ) -> None:
-        """Start work that pauses for at most *pause_s* seconds after each slice while keys are pressed."""
-
-        def pause() -> None:
-            until = time.monotonic() + pause_s
-            while time.monotonic() < min(until, self.last_input_at + INPUT_QUIET_S):
-                time.sleep(SHORT_PAUSE_S)
-
-        start_work(self._screen, group, description, work, show, pause)
+    def _pause(self, seconds: float) -> None:
+        """Pause for at most *seconds*, and only while keys are pressed."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < min(until, self.last_input_at + INPUT_QUIET_S):
+            time.sleep(SHORT_PAUSE_S)
 
     def cancel(self, group: str) -> None:
         """Stop the running work in a worker group, if there is any."""
@@ -85,10 +67,9 @@ class InspectorWorkers:
         """Read a session in a thread, from where *loader* stopped; *draw* receives snapshots or a failure."""
 
         def work(job: ThreadJob) -> None:
-            post = partial(self._screen.call_later, draw)
-            loader.read(post, lambda: job.is_cancelled, job.yield_to_screen)
+            loader.read(partial(self._screen.call_later, draw), job.stop_event, job.yield_to_screen)
 
-        self._start("read", "read the session", work, pause_s=SHORT_PAUSE_S)
+        start_work(self._screen, "read", "read the session", work, pause=partial(self._pause, SHORT_PAUSE_S))
 
     def follow(self, loader: SessionLoader, draw: PostReport) -> None:
         """Read on whenever the session file changes, until the work is cancelled."""
@@ -96,11 +77,12 @@ class InspectorWorkers:
         def work(job: ThreadJob) -> None:
             loader.follow(partial(self._screen.call_later, draw), job.stop_event, job.yield_to_screen)
 
-        self._start("follow", "follow the session", work, pause_s=SHORT_PAUSE_S)
+        start_work(self._screen, "follow", "follow the session", work, pause=partial(self._pause, SHORT_PAUSE_S))
 
     def read_blocks(self, reader: MessageReader, message: int, draw: Callable[[], object]) -> None:
         """Read a very large message into the cache of *reader*, then call *draw*."""
-        self._start("blocks", "read a large message", lambda job: reader.read_blocks(message), lambda _: draw())
+        read = partial(reader.read_blocks, message)
+        start_work(self._screen, "blocks", "read a large message", lambda _: read(), lambda _: draw())
 
     def search(self, session: Session, text: str, number: int, draw: Callable[[SearchReport], object]) -> None:
         """Search a session for *text*; *draw* receives the matches in reports that carry the search's *number*."""
@@ -108,12 +90,12 @@ class InspectorWorkers:
         def work(job: ThreadJob) -> None:
             search_session(session, text, number, partial(self._screen.call_later, draw), job.checkpoint)
 
-        self._start("search", "search the session", work)
+        start_work(self._screen, "search", "search the session", work)
 
     def compute_context_sizes(self, view: View, rows: TimelineRows, draw: Callable[[], object]) -> None:
         """Compute and cache the view's context sizes, unless that was done or requested; *rows* are its session's.
 
-        A session that is not measured yet is measured first, and ``MeasureComputed`` is posted.
+        A session that is not measured yet is measured first, and shown as such.
         """
         key = view.session, view.point, view.measure
         if self._analysis.get_context_sizes(view) is not None or self._context_sizes_key == key:
@@ -128,16 +110,16 @@ class InspectorWorkers:
                 try:
                     measured = self._analysis.measure_session(view, copy, job.checkpoint)
                 except MeasureError as error:
-                    self._screen.post_message(MeasureComputed(view, str(error)))
+                    self._screen.call_later(self._show_measure, view, str(error))
                     return
-                self._screen.post_message(MeasureComputed(view))
+                self._screen.call_later(self._show_measure, view, "")
             sizes = compute_context_sizes(view, job.checkpoint, measured.token_table if measured else None)
             if not job.is_cancelled:  # a late result must not replace a newer one
                 self._analysis.store_context_sizes(view, sizes)
                 self._screen.call_later(draw)
 
         self._context_sizes_key = key
-        self._start("sizes", "compute the breakdown", work)
+        start_work(self._screen, "sizes", "compute the breakdown", work)
 
     def find_firings(self, view: View, draw: Callable[[], object]) -> None:
         """Find where the view's policy would have fired; *draw* is called, and again once a first effect is found."""
@@ -158,7 +140,7 @@ class InspectorWorkers:
                 if first_effect is not None and first_effect != points[0]:
                     store(TriggerFirings(points, first_effect))
 
-        self._start("fires", "find where triggers fire", work, pause_s=LONG_PAUSE_S)
+        start_work(self._screen, "fires", "find where triggers fire", work, pause=partial(self._pause, LONG_PAUSE_S))
 
     def compute_runtime_sizes(self, session: Session, draw: Callable[[], object]) -> None:
         """Compute the context sizes that each runtime assumed before the session's messages."""
@@ -167,9 +149,10 @@ class InspectorWorkers:
 
         def work(job: ThreadJob) -> None:
             self._analysis.runtime_sizes = compute_runtime_sizes(session, job.checkpoint)
+            self._screen.call_later(draw)
 
-        self._runtime_sizes_session = session
-        self._start("runtime-sizes", "compute the believed sizes", work, lambda _: draw(), LONG_PAUSE_S)
+        self._runtime_sizes_session, pause = session, partial(self._pause, LONG_PAUSE_S)
+        start_work(self._screen, "runtime-sizes", "compute the believed sizes", work, pause=pause)
 
     def compute_curve(self, view: View, name: str, values: Sequence[Any], draw: Callable[[list[int]], object]) -> None:
         """Compute the context's tokens after the plan for each of *values*, and pass the list to *draw*."""
@@ -185,4 +168,4 @@ class InspectorWorkers:
                 job.checkpoint()
             return tokens_after
 
-        self._start("curve", "compute the curve", work, draw)
+        start_work(self._screen, "curve", "compute the curve", work, draw)

@@ -24,6 +24,9 @@ CELL_ASPECT = 2.0
 """Height of a cell divided by its width, to find the nearest point."""
 
 
+FormatAmount = Callable[[float], str]
+
+
 class PlotPoint(NamedTuple):
     """A setting's savings and, on the horizontal axis, its regret in tokens or its break-even in extra calls."""
 
@@ -103,8 +106,8 @@ def draw_plot(
     scatter: Scatter,
     current: str,
     cursor: str,
-    format_saving: Callable[[float], str],
-    format_x: Callable[[float], str],
+    format_saving: FormatAmount,
+    format_x: FormatAmount,
     knee: str | None = None,
 ) -> list[list[Run]]:
     """Draw the plot with scales at its left and below it, whose labels the two functions format."""
@@ -146,11 +149,7 @@ def _draw_frontier(canvas: Canvas, scatter: Scatter) -> None:
 
 
 def _draw_axes(
-    canvas: Canvas,
-    scatter: Scatter,
-    cursor: str | None,
-    format_saving: Callable[[float], str],
-    format_x: Callable[[float], str],
+    canvas: Canvas, scatter: Scatter, cursor: str | None, format_saving: FormatAmount, format_x: FormatAmount
 ) -> None:
     frame, points = scatter.frame, scatter.points
     height, width = frame.height, frame.width

@@ -319,7 +319,11 @@ class ContextTuiApp(App[None]):
         elif len(self.target) == 1:
             self.open_inspector(self.target[0])
         else:
-            self.open_picker(self.target)
+            from context_tui.library.discovery import find_choices
+            from context_tui.tui.picker.screen import PickerScreen
+
+            choices = find_choices(self.target)
+            self.push_screen(PickerScreen(next(choices), find=choices), self._handle_picked)
 
     def on_sessions_screen_opened(self, event: SessionsScreen.Opened) -> None:
         from context_tui.policies.parameter_space import find_changed_values
@@ -332,14 +336,6 @@ class ContextTuiApp(App[None]):
         settings = find_changed_values(policy, event.setting.params)
         self.push_screen(self._build_inspector(info, replace(self.options, policy=policy.name, settings=settings)))
         self.notify(f"{make_visible(event.setting.name)}; ctrl+o goes back to the sweep", markup=False, timeout=6)
-
-    def open_picker(self, infos: Sequence[SessionInfo]) -> None:
-        """Open the picker with *infos*, or with all sessions on this machine if *infos* is empty."""
-        from context_tui.library.discovery import find_choices
-        from context_tui.tui.picker.screen import PickerScreen
-
-        choices = find_choices(infos)
-        self.push_screen(PickerScreen(next(choices), find=choices), self._handle_picked)
 
     def _handle_picked(self, answer: object) -> None:
         if isinstance(answer, SessionInfo):

@@ -12,9 +12,11 @@ from typing import TypeVar
 from weakref import WeakSet
 
 from textual.dom import DOMNode
+from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from context_tui.errors import WorkStopped
+from context_tui.tui.saving import notify_briefly
 
 WORK_SLICE_S, MAX_YIELD_S = 0.008, 0.05
 """Seconds of work between two yields to the screen, and the longest duration of a yield."""
@@ -96,8 +98,9 @@ class WorkErrorHandler:
             self.show_work_error(f"Could not {event.worker.description}: {error}; please report it", event.worker.group)
 
     def show_work_error(self, message: str, group: str) -> None:
-        """Show *message* after an error ended the work in the worker group *group*; subclasses implement this."""
-        raise NotImplementedError
+        """Show *message* after an error ended the work in the worker group *group*, by default in a notification."""
+        assert isinstance(self, Screen)
+        notify_briefly(self, message, warn=True)
 
 
 def start_work(

@@ -8,7 +8,7 @@ import pytest
 
 from context_tui.policies.parameter_space import list_parameters_in_context
 from context_tui.policies.registry import POLICIES
-from context_tui.tui.comparison import Lane, compute_step_thresholds
+from context_tui.tui.comparison import compute_step_thresholds
 from context_tui.tui.replay.panes import ChartsView
 from context_tui.tui.replay.sawtooth import ChartScale, compute_line, compute_size_at_line
 from context_tui.tui.replay.screen import ReplayScreen
@@ -19,11 +19,12 @@ from tests.tui.test_replay_screen import alone, along, known
 from tests.tui.tuning import sample
 
 
-def pulling(name: str, **values: Any) -> tuple[ThresholdDrag, tuple[int, ...], View]:
+def pulling(name: str, at: int | None = None, **values: Any) -> tuple[list[ThresholdDrag], tuple[int, ...], View]:
+    """One drag from each threshold, or from *at*."""
     view = View(sample().with_window(200_000), policy=name, params={name: values})
-    policy, params = POLICIES[name], view.policy_params
-    controls = list_parameters_in_context(policy, params, view.context, view.runtime_state)
-    return ThresholdDrag(Lane(view), controls), thresholds(view), view
+    controls = list_parameters_in_context(POLICIES[name], view.policy_params, view.context, view.runtime_state)
+    sizes = thresholds(view)
+    return [ThresholdDrag(view, controls, size) for size in (sizes if at is None else (at,))], sizes, view
 
 
 def thresholds(view: View) -> tuple[int, ...]:
@@ -46,37 +47,35 @@ SETS = {
 
 @pytest.mark.parametrize("name", SETS)
 def test_the_parameter_of_each_line_and_the_value_nearest_to_a_size(name: str) -> None:
-    made, sizes, view = pulling(name)
-    handles = [made.find_handle(size) for size in sizes]
-    assert [handle.control.name if handle else "" for handle in handles] == SETS[name]
-    for handle in filter(None, handles):
+    drags, _, view = pulling(name)
+    assert [drag.control.name if drag.control else "" for drag in drags] == SETS[name]
+    for drag in drags:
         for wanted in (60_000, 100_400, 130_000):
-            value = made.compute_value(handle, wanted)
-            after = view.with_param(name, handle.control.name, value)
+            value = drag.compute_value(wanted)
+            assert drag.control is not None
+            after = view.with_param(name, drag.control.name, value)
             moved = thresholds(after)
             assert min(abs(size - wanted) for size in moved) <= 2_000, (name, wanted, value, moved)
 
 
 def test_a_line_stays_within_the_bounds_of_its_parameter() -> None:
-    made, (size,), _ = pulling("defect-microcompact")
-    handle = made.find_handle(size)
-    assert handle is not None and handle.control.scale is not None
-    assert made.compute_value(handle, 0) == handle.control.scale.low
-    assert made.compute_value(handle, 10**9) == handle.control.scale.high
-    assert made.compute_value(handle, size) == 0.6, "where it is, it stays"
+    (drag,), (size,), _ = pulling("defect-microcompact")
+    assert drag.control is not None and drag.control.scale is not None
+    assert drag.compute_value(0) == drag.control.scale.low
+    assert drag.compute_value(10**9) == drag.control.scale.high
+    assert drag.compute_value(size) == 0.6, "where it is, it stays"
 
 
 @pytest.mark.parametrize("name", ["none", "koda-microcompact", "swe-agent-last-n"])
 def test_what_has_no_line_has_no_handle(name: str) -> None:
-    made, sizes, _ = pulling(name)
-    assert sizes == () and made.find_handle(50_000) is None
+    (drag,), sizes, _ = pulling(name, 50_000)
+    assert sizes == () and drag.control is None
 
 
 def test_every_policy_has_a_handle_for_each_of_its_lines() -> None:
     for name, policy in POLICIES.items():
         if policy.phases:
-            made, sizes, _ = pulling(name)
-            assert all(made.find_handle(size) for size in sizes), name
+            assert all(drag.control for drag in pulling(name)[0]), name
 
 
 def test_the_size_of_a_line_is_on_that_line() -> None:

@@ -138,9 +138,6 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]
             setattr(comparison, name, value)
         self.draw()
 
-    def show_work_error(self, message: str, group: str) -> None:
-        notify_briefly(self, message, warn=True)
-
     def draw(self) -> None:
         """Draw the compaction that is shown."""
         summary = self.query_one("#cuts-words")

@@ -233,8 +233,8 @@ def _build_repeated_read_rows(facts: Facts, parts: Breakdown) -> Iterable[tuple[
 COUNT_WIDTH = 8
 NUMBERS_WIDTH = 17
 """Cells of tokens and share."""
-MIN_NAME_WIDTH, MIN_BAR_WIDTH = 16, 3
-"""Cells reserved for the name before a bar is drawn, and length of the shortest bar."""
+MIN_NAME_WIDTH, MIN_BAR_WIDTH, BAR_GAP = 16, 3, 2
+"""Cells reserved for the name before a bar is drawn, length of the shortest bar, and cells before it."""
 
 
 def _format_row_text(row: BreakdownRow, width: int, call: str) -> str:
@@ -257,43 +257,36 @@ def format_row_line(
         if row.note:
             return _format_heading(row, width)
         return pad_runs([("  ", ""), (format_safe_line(row.text, width - 2), MUTED)], width)
-    widths = _BreakdownColumns.fit(row, width)
+    columns = _fit_columns(row, width)
     category_style = CATEGORY_STYLES.get(row.category)
     runs: list[Run] = [("▸" if is_current else " ", f"bold {PRIMARY}"), ("●" if is_chosen else " ", f"bold {PRIMARY}")]
-    text = _format_row_text(row, widths.name - 1, call)
-    runs += pad_runs([(text, BOLD if is_current or is_chosen else "")], widths.name)
-    runs += [(row.count.rjust(widths.count), MUTED)] if widths.count else []
+    text = _format_row_text(row, columns["name"] - 1, call)
+    runs += pad_runs([(text, BOLD if is_current or is_chosen else "")], columns["name"])
+    runs += [(row.count.rjust(columns["count"]), MUTED)] if columns["count"] else []
     runs += [(f"{row.tokens:>10,}", BOLD), (f"{format_percent(row.share):>7}", MUTED)]
-    if widths.bar:
+    if columns["bar"]:
         glyph = category_style.pattern if category_style else "━"
-        filled, unfilled = format_bar(row.bar, widths.bar, glyph, "·" if category_style else "─")
-        runs += [("  ", ""), (filled, category_style.style if category_style else PRIMARY), (unfilled, MUTED)]
+        filled, unfilled = format_bar(row.bar, columns["bar"] - BAR_GAP, glyph, "·" if category_style else "─")
+        runs += [(" " * BAR_GAP, ""), (filled, category_style.style if category_style else PRIMARY), (unfilled, MUTED)]
     return pad_runs(runs, width)
 
 
-@dataclass(frozen=True)
-class _BreakdownColumns:
-    name: int
-    count: int
-    bar: int
-
-    @classmethod
-    def fit(cls, row: BreakdownRow, width: int) -> _BreakdownColumns:
-        fitter = ColumnFitter(width, 2 + NUMBERS_WIDTH)
-        fitter.give("count", COUNT_WIDTH if row.count else 0, spare=COUNT_WIDTH + 1)
-        gap = 2
-        has_bar = fitter.give("bar", gap + MIN_BAR_WIDTH, fitter.room - max(MIN_NAME_WIDTH, fitter.room * 2 // 3))
-        return cls(fitter.room, fitter["count"], fitter["bar"] - gap if has_bar else 0)
+def _fit_columns(row: BreakdownRow, width: int) -> ColumnFitter:
+    fitter = ColumnFitter(width, 2 + NUMBERS_WIDTH)
+    fitter.give("count", COUNT_WIDTH if row.count else 0, spare=COUNT_WIDTH + 1)
+    fitter.give("bar", BAR_GAP + MIN_BAR_WIDTH, fitter.room - max(MIN_NAME_WIDTH, fitter.room * 2 // 3))
+    fitter.reserve("name", fitter.room)
+    return fitter
 
 
 def _format_heading(row: BreakdownRow, width: int) -> list[Run]:
-    widths = _BreakdownColumns.fit(row, width)
-    tokens = 2 + widths.name + widths.count + 10
+    columns = _fit_columns(row, width)
+    tokens, bar = 2 + columns["name"] + columns["count"] + 10, columns["bar"] - BAR_GAP
     labels = [(tokens, row.note), (tokens + 7, "share")]
-    if widths.count:  # the name of the next column may be wider than its numbers
+    if columns["count"]:  # the name of the next column may be wider than its numbers
         labels.insert(0, (min(tokens - 10, tokens - len(row.note) - 1), row.count))
-    if name := next((each for each in ("of the largest", "of largest", "size") if len(each) <= widths.bar), ""):
-        labels.append((width - widths.bar + len(name), name))
+    if name := next((each for each in ("of the largest", "of largest", "size") if len(each) <= bar), ""):
+        labels.append((width - bar + len(name), name))
     runs: list[Run] = [(f" {format_safe_line(row.text, max(width - 2, 0))}", f"bold {PRIMARY}")]
     for end, text in labels:
         gap = end - len(text) - count_cells(runs)

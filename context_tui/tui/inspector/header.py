@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import PurePath
 
 from textual import events
-from textual.content import Content
-from textual.widget import Widget
 
 from context_tui.lab.fullness import Fullness, format_level
 from context_tui.session.context import Context
@@ -27,10 +25,9 @@ from context_tui.tui.terminal.themes import BAD, BOLD, GOOD, MUTED, PRIMARY, WAR
 from context_tui.tui.timeline.turns import count_context, find_turn_starts, format_context_counts
 from context_tui.tui.widgets.gauge import CATEGORY_STYLES, draw_gauge
 from context_tui.tui.widgets.styled_text import (
+    LinesPane,
     Run,
-    build_lines,
     clip_lines,
-    clip_runs,
     count_cells,
     format_safe_line,
     justify_runs,
@@ -87,17 +84,17 @@ def _split_words(text: str, style: str) -> list[Line]:
     return [[(word, style)] for word in text.replace(" %", "\u00a0%").split(" ") if word]
 
 
-class HeaderBar(Widget):
+class HeaderBar(LinesPane):
     """A header with the session's name, why its context is full, a gauge, and a chart of the recorded sizes.
 
     If there are too few lines, the chart of recorded sizes is left out first, then the gauge.
     """
 
-    DEFAULT_CSS = "HeaderBar { height: 5; padding: 0 1; text-wrap: nowrap; text-overflow: clip; }"
+    DEFAULT_CSS = "HeaderBar { height: 5; }"
 
     def __init__(self, choose_message: Callable[[int], object], *, id: str | None = None) -> None:
         """Create a header; *choose_message* receives the message of a request, drop or new context that is clicked."""
-        super().__init__(id=id)
+        super().__init__(self._build_lines, id=id)
         self._choose_message = choose_message
         self.session: Session | None = None
         self._request_history = RequestHistory((), ())
@@ -141,10 +138,6 @@ class HeaderBar(Widget):
             self._read_messages = messages
         self.refresh()
 
-    def render(self) -> Content:
-        width, height = self.content_size
-        return build_lines(clip_runs(runs, width) for runs in self._build_lines(width, height))
-
     def _format_title_line(self, session: Session, context: Context, window: Window, width: int) -> list[Run]:
         info, facts = session.info, session.facts
         name = make_visible(PurePath(info.path).name) or info.title or "session"
@@ -177,7 +170,7 @@ class HeaderBar(Widget):
 
     def _build_lines(self, width: int, height: int) -> list[list[Run]]:
         session, context = self.session, self._shown_context
-        if session is None or context is None or not width:
+        if session is None or context is None:
             return []
         account, window = measure_context(context, self._token_table), session.window_at(context.at)
         lines = [self._format_title_line(session, context, window, width)]

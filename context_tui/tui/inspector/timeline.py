@@ -17,13 +17,14 @@ from textual.reactive import Reactive, reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from context_tui.session.facts import Facts
 from context_tui.session.values import MessageFlag
 from context_tui.tui.inspector.timeline_strips import RowCells, TimelineColumns, paint_head, paint_row, paint_rule
 from context_tui.tui.rendering.formatting import MessageReader, format_row_kind, has_unknown_size
 from context_tui.tui.terminal.cells import clip_to_width
 from context_tui.tui.timeline.context_events import format_event_labels
-from context_tui.tui.timeline.filters import find_line
-from context_tui.tui.timeline.marks import NO_MARK, RowMark, RowMarker
+from context_tui.tui.timeline.filters import count_shown_tokens, find_line
+from context_tui.tui.timeline.marks import NO_MARK, RowMarker
 from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, Location, TimelineRows
 from context_tui.tui.timeline.turns import TurnSummaries
 from context_tui.tui.widgets.bindings import read_bindings
@@ -247,7 +248,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             starts_turn=starts_turn,
             kind=format_row_kind(facts, message, block),
             preview=reader.format_preview(message, block),
-            tokens=self._get_row_tokens(row, block, mark),
+            tokens=self._get_row_tokens(facts, row),
             mark=mark,
         )
         return paint_row(cells, columns, rows.largest, self._styles, overlay)
@@ -258,16 +259,12 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             return rows.find_turn_of_row(row) in self._matching_turns and self._is_folded(row)
         return Location(rows.message[row], rows.block[row]) in self._matches
 
-    def _get_row_tokens(self, row: int, block: int, mark: RowMark) -> int | None:
+    def _get_row_tokens(self, facts: Facts, row: int) -> int | None:
         """Return the tokens of a row in the context, or as recorded if it is outside; None if unknown."""
-        is_in_context = self._marker and block >= 0 and mark.verdict not in ("before", "after")
-        body = self._marker.context.replacements.get(block) if is_in_context and self._marker else None
-        if body is None:
-            tokens = self._rows.tokens[row]
-            if block == WHOLE_MESSAGE and not tokens and self._reader is not None:
-                return None if has_unknown_size(self._reader.session.facts, self._rows.message[row]) else tokens
-            return tokens
-        return self._rows.token_table.count_body(block, body) if self._rows.token_table else body.tokens
+        rows = self._rows
+        tokens = count_shown_tokens(rows, self._marker, row) if self._marker else rows.tokens[row]
+        is_empty_message = rows.block[row] == WHOLE_MESSAGE and not tokens
+        return None if is_empty_message and has_unknown_size(facts, rows.message[row]) else tokens
 
     # Moving
 

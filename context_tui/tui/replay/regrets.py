@@ -10,7 +10,6 @@ from textual.containers import Container
 from textual.content import Content
 
 from context_tui.lab.study import Study
-from context_tui.text.sanitize import make_visible
 from context_tui.tui.comparison import Comparison, InspectorCommand
 from context_tui.tui.controller import Controller
 from context_tui.tui.reader.detail import Detail
@@ -167,9 +166,6 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         source = DocumentSource(session, side.location, reader.read_blocks(message), NO_MARK)
         detail.show_document(source, title, Content())
         detail.set_search_text(regret_cases.choose_needle(case, block, name))
-
-    def show_work_error(self, message: str, group: str) -> None:
-        self.notify(make_visible(message), severity="warning", markup=False)
 
     # Keys
 

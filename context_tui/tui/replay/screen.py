@@ -36,7 +36,7 @@ from context_tui.tui.replay import formatting, setting_controls
 from context_tui.tui.replay.charts import Charts, ThresholdLine, draw_charts
 from context_tui.tui.replay.panes import ChartsView
 from context_tui.tui.replay.regrets import RegretsScreen
-from context_tui.tui.replay.setting_controls import ThresholdDrag, ThresholdHandle
+from context_tui.tui.replay.setting_controls import ThresholdDrag
 from context_tui.tui.replay.texts import ConfigurationScreen, FiringsScreen
 from context_tui.tui.saving import notify_briefly, save_picture
 from context_tui.tui.terminal.cells import shorten_at_word
@@ -85,7 +85,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self._progress = 0.0
         self._fit_key: object = None
         self._legend: list[Run] = []
-        self._dragged_threshold: tuple[ThresholdDrag, ThresholdHandle] | None = None
+        self._drag: ThresholdDrag | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -299,7 +299,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self.query_one(ChartsView).refresh()
 
     def show_work_error(self, message: str, group: str) -> None:
-        notify_briefly(self, message, warn=True)
+        super().show_work_error(message, group)
         task, self._running_task = self._running_task, None
         if task is not None and task.result is None:
             self.comparison.update(task, message)
@@ -344,22 +344,17 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
                 self.comparison.select_lane(threshold.number)
                 self.draw()
             self._grab_threshold(threshold.tokens)
-        if self._dragged_threshold is not None and threshold.number == self.comparison.selected_number:
-            drag, handle = self._dragged_threshold
-            value = drag.compute_value(handle, tokens)
-            rows = self.query_one(SettingRows)
-            name = handle.control.name
+        if self._drag and self._drag.control and threshold.number == self.comparison.selected_number:
+            value, name, rows = self._drag.compute_value(tokens), self._drag.control.name, self.query_one(SettingRows)
             rows.choose_row(next((n for n, each in enumerate(rows.parameters) if each.name == name), rows.row))
-            if value != rows.values[handle.control.name]:
-                self._set_param(handle.control.name, value)
+            if value != rows.values[name]:
+                self._set_param(name, value)
 
     def _grab_threshold(self, tokens: int) -> None:
         lane, rows = self.comparison.selected_lane, self.query_one(SettingRows)
         controls = [each for each in rows.parameters if each.owner != setting_controls.COMMON_OWNER]
-        drag = ThresholdDrag(lane, controls)
-        handle = drag.find_handle(tokens)
-        self._dragged_threshold = (drag, handle) if handle else None
-        if handle is None:
+        self._drag = ThresholdDrag(lane.view, controls, tokens)
+        if self._drag.control is None:
             notify_briefly(self, f"No parameter of {lane.policy} sets this threshold")
 
     # Policies and their settings

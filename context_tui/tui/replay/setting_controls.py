@@ -6,7 +6,7 @@ from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import replace
 from math import ceil, floor
-from typing import Any, NamedTuple
+from typing import Any
 
 from context_tui.errors import PlanError
 from context_tui.lab.replay.recording import Recording
@@ -79,43 +79,35 @@ STEP_TOLERANCE = 1e-6
 _THRESHOLD_UNITS = ("tokens", "of window", "%")
 
 
-class ThresholdHandle(NamedTuple):
-    """A threshold that can be dragged: the parameter to change, and the policy's step with that threshold."""
-
-    control: Parameter
-    step: int
-
-
 class ThresholdDrag:
-    """A converter from dragged thresholds to settings of the policy in *lane*, whose parameters are *controls*."""
+    """A threshold that is dragged, and ``control``, the parameter of *view*'s policy that moves it; None if none does.
 
-    def __init__(self, lane: Lane, controls: list[Parameter]) -> None:
-        self._lane = lane
-        self._controls = [each for each in controls if each.scale and each.unit in _THRESHOLD_UNITS]
+    Of the policy's thresholds, it is the one nearest to *tokens*.
+    """
 
-    def find_handle(self, threshold: int) -> ThresholdHandle | None:
-        """Return the handle for the threshold nearest to *threshold* tokens, or None if no parameter moves it."""
-        limits = self._compute_thresholds(self._lane.view)
-        distances = [(abs(limit - threshold), step) for step, limit in enumerate(limits) if limit is not None]
-        if not distances:
-            return None
-        step = min(distances)[1]
-        ranks = [(self._rank_control(each, step), each) for each in self._controls]
-        (direction_count, *_), control = max(ranks, key=lambda pair: pair[0], default=((0, False, False), None))
-        return ThresholdHandle(control, step) if control and direction_count else None
+    def __init__(self, view: View, controls: list[Parameter], tokens: int) -> None:
+        self._view, self._step = view, 0
+        self.control: Parameter | None = None
+        limits = self._compute_limits(view)
+        distances = [(abs(limit - tokens), step) for step, limit in enumerate(limits) if limit is not None]
+        if distances:
+            self._step = min(distances)[1]  # of a chain
+            scaled = [each for each in controls if each.scale and each.unit in _THRESHOLD_UNITS]
+            ranks = [(self._rank_control(each), each) for each in scaled]
+            (direction_count, *_), control = max(ranks, key=lambda pair: pair[0], default=((0, False, False), None))
+            self.control = control if direction_count else None
 
-    def compute_value(self, handle: ThresholdHandle, tokens: int) -> Number:
-        """Return the round value in the parameter's range that puts the threshold nearest to *tokens*."""
-        scale = handle.control.scale
-        if scale is None:
-            raise ValueError(f"{handle.control.name} is no number")
-        grain: Number = TOKEN_GRAIN if handle.control.unit == "tokens" else scale.step
+    def compute_value(self, tokens: int) -> Number:
+        """Return the round value in the range of ``control`` that puts the threshold nearest to *tokens*."""
+        control, scale = self.control, self.control.scale if self.control else None
+        if control is None or scale is None:
+            raise ValueError("no parameter moves this threshold")
+        grain: Number = TOKEN_GRAIN if control.unit == "tokens" else scale.step
         first = ceil(scale.low / grain - STEP_TOLERANCE)
         count = max(floor(scale.high / grain + STEP_TOLERANCE) - first, 0)
 
         def compute_threshold(place: int) -> int:
-            value = scale.clamp(round((first + place) * grain, 2))
-            return self._compute_threshold(handle.control, value, handle.step)
+            return self._compute_threshold(control, scale.clamp(round((first + place) * grain, 2)))
 
         sign = 1 if compute_threshold(count) >= compute_threshold(0) else -1
         place = bisect_left(range(count + 1), sign * tokens, key=lambda place: sign * compute_threshold(place))
@@ -123,25 +115,25 @@ class ThresholdDrag:
         best = min(candidates, key=lambda place: abs(compute_threshold(place) - tokens))
         return scale.clamp(round((first + best) * grain, 2))
 
-    def _compute_thresholds(self, view: View) -> list[int | None]:
-        with suppress(PlanError):
-            return compute_step_thresholds(POLICIES[view.policy], Lane(view).params, view.runtime_state)
-        return []
-
-    def _rank_control(self, control: Parameter, step: int) -> tuple[int, bool, bool]:
-        """Rank a parameter by the directions in which it moves a threshold, and by whether it is set or a share."""
-        value = get_value(POLICIES[self._lane.policy], self._lane.params, control.name)
-        threshold, scale = self._compute_threshold(control, value, step), control.scale
+    def _rank_control(self, control: Parameter) -> tuple[int, bool, bool]:
+        """Rank a parameter by the directions in which it moves the threshold, and by whether it is set or a share."""
+        value = get_value(POLICIES[self._view.policy], Lane(self._view).params, control.name)
+        threshold, scale = self._compute_threshold(control, value), control.scale
         neighbors = []
         if scale is not None:
             effective_value = control.get_effective_value(value)
             start = scale.low if effective_value is None else effective_value
             neighbors = [scale.step_value(start, direction) for direction in (-1, 1)]
-        direction_count = sum(self._compute_threshold(control, each, step) not in (threshold, -1) for each in neighbors)
+        direction_count = sum(self._compute_threshold(control, each) not in (threshold, -1) for each in neighbors)
         return direction_count, value is not None, control.unit != "tokens"
 
-    def _compute_threshold(self, control: Parameter, value: Number | None, step: int) -> int:
-        """Return the threshold of a step with another value of a parameter; -1 if there is none."""
-        limits = self._compute_thresholds(self._lane.view.with_param(self._lane.policy, control.name, value))
-        limit = limits[step] if step < len(limits) else None
+    def _compute_threshold(self, control: Parameter, value: Number | None) -> int:
+        """Return the threshold with another value of a parameter; -1 if there is none."""
+        limits = self._compute_limits(self._view.with_param(self._view.policy, control.name, value))
+        limit = limits[self._step] if self._step < len(limits) else None
         return -1 if limit is None else limit
+
+    def _compute_limits(self, view: View) -> list[int | None]:
+        with suppress(PlanError):
+            return compute_step_thresholds(POLICIES[view.policy], Lane(view).params, view.runtime_state)
+        return []

@@ -12,6 +12,7 @@ from context_tui.library.overview import find_subagent_sessions
 from context_tui.policies.parameters import format_assignments
 from context_tui.policies.registry import POLICIES
 from context_tui.tui.inspector.filter_screen import (
+    FilterChoice,
     FilterCounts,
     FilterScreen,
     build_filter_lines,
@@ -92,16 +93,19 @@ async def save_policy_settings(inspector: InspectorScreen) -> None:
         inspector.show_notification(f"Saved: -P {name} ({path})")
 
 
-async def choose_filter(inspector: InspectorScreen) -> None:
+def choose_filter(inspector: InspectorScreen) -> None:
     """Open the filter dialog, and add or remove the condition that the user chooses there."""
     view, controller = inspector.view, inspector.controller
     rows, marker = controller.rows, RowMarker(view.context, None) if controller.is_reading else controller.marker
     verdicts = find_possible_verdicts(marker, len(rows.first))
     lines = list(build_filter_lines(view.session.facts, view.filter, verdicts, view.policy, applied=bool(view.applied)))
-    screen = FilterScreen(lines, FilterCounts(rows, marker, view.filter.path), view.filter)
-    choice = await inspector.app.push_screen_wait(screen)
-    if choice is not None:
-        inspector.run_command(controller.toggle_filter, *choice)
+
+    def apply_filter(choice: FilterChoice | None) -> None:
+        if choice is not None:
+            inspector.run_command(controller.toggle_filter, *choice)
+
+    counts = FilterCounts(rows, marker, view.filter.path)
+    inspector.app.push_screen(FilterScreen(lines, counts, view.filter), apply_filter)
 
 
 async def apply_plan(inspector: InspectorScreen) -> None:

@@ -357,6 +357,9 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     # Listed rows and breakdown
 
+    def action_filter(self) -> None:
+        dialogs.choose_filter(self)
+
     def action_unfilter(self) -> None:
         self.run_command(self.controller.clear_filter)
 

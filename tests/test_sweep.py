@@ -17,7 +17,7 @@ from context_tui.lab.replay.walk import replay_recording
 from context_tui.lab.study import Lab
 from context_tui.lab.sweep.clearing_kernel import RuleOutcomes, SweepTrack
 from context_tui.lab.sweep.clearing_kernel import compute_outcomes as compute_rule_outcomes
-from context_tui.lab.sweep.gate import Gate, LimitCheck, check_limits, find_worse_sessions, parse_gate
+from context_tui.lab.sweep.gate import Gate, LimitCheck, check_limits, list_worse_sessions, parse_gate
 from context_tui.lab.sweep.grids import MAX_SETTINGS, SweepSetting, build_grid, merge_grids
 from context_tui.lab.sweep.results import Sweep, build_sweep_report, sweep
 from context_tui.lab.sweep.rows import (
@@ -426,8 +426,8 @@ def test_the_sessions_behind_a_limit_are_named_the_worst_first() -> None:
     ]
     found, gate = Sweep(_many()[:2], rows, current="old"), Gate("old", "new", dict(regret=0, saved=1.0), dict())
     regret, saved = find_violations(gate, found)
-    assert [str(each) for each in find_worse_sessions(regret, gate, found)] == ["b: 9, was 0", "a: 8, was 5"]
-    assert find_worse_sessions(saved, gate, found) == []
+    assert list_worse_sessions(regret, gate, found) == ["b: 9, was 0", "a: 8, was 5"]
+    assert list_worse_sessions(saved, gate, found) == []
 
 
 @pytest.mark.parametrize(

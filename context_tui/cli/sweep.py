@@ -27,7 +27,7 @@ from context_tui.lab.sweep.gate import (
     build_gate_report,
     check_limits,
     find_missing_evidence,
-    find_worse_sessions,
+    list_worse_sessions,
     parse_gate,
 )
 from context_tui.lab.sweep.grids import SweepSetting, build_grid, build_setting, merge_grids
@@ -315,7 +315,7 @@ def _check_gate(gate: Gate, sweep: Sweep) -> int:
     violations = [check for check in check_limits(gate, sweep) if not check.kept]
     for violation in violations:
         print_notice(f"gate: {violation}")
-        worse_sessions = [] if violation.session else find_worse_sessions(violation, gate, sweep)
+        worse_sessions = [] if violation.session else list_worse_sessions(violation, gate, sweep)
         for each in worse_sessions[:MAX_REPORTED]:
             print_notice(f"gate:   {each}")
         if len(worse_sessions) > MAX_REPORTED:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import fmean
 from typing import NamedTuple
 
@@ -101,7 +102,8 @@ class _Measurement:
         for number, step in enumerate(steps):
             if number not in near:
                 self._by_distance[step.distance].append(number)
-        self._known_orders: dict[int, Container[int]] = {}
+        # The messages of the context before a message, without a compaction that begins with it.
+        self._get_order = cache(lambda message: frozenset(order_at(session.facts, message)[1]))
 
     def measure(self) -> list[Aftermath]:
         by_number: dict[int, RecordedCompaction] = {}
@@ -148,12 +150,6 @@ class _Measurement:
         calls, tokens = self._count_to_edit(number, next_compaction)
         corrections = sum(step.is_corrected for step in window)
         return Course(calls, tokens, counts["read"], counts["command"], counts["failure"], corrections)
-
-    def _get_order(self, message: int) -> Container[int]:
-        """Return the messages of the context before *message*, without a compaction that begins with it."""
-        if message not in self._known_orders:
-            self._known_orders[message] = frozenset(order_at(self.session.facts, message)[1])
-        return self._known_orders[message]
 
     def _count_to_edit(self, number: int, end: int) -> tuple[int | None, int | None]:
         tokens = 0

@@ -64,19 +64,11 @@ class LimitCheck(NamedTuple):
         session = self.session or "all sessions"
         bound = "at least" if self.limit in MINIMUM_LIMITS else "at most"
         allowed = f"allowed: {bound} {_format_number(self.allowed)}"
-        change = f"{_format_number(self.new)}, was {_format_number(self.old)}"
-        return f"{session}: {LIMIT_LABELS[self.limit]}: {change}; {allowed}"
+        return f"{session}: {LIMIT_LABELS[self.limit]}: {_format_change(self.old, self.new)}; {allowed}"
 
 
-class WorseSession(NamedTuple):
-    """A session that contributes to exceeding a limit on the total, with its value under both settings."""
-
-    session: str
-    old: float
-    new: float
-
-    def __str__(self) -> str:
-        return f"{self.session}: {_format_number(self.new)}, was {_format_number(self.old)}"
+def _format_change(old: float, new: float) -> str:
+    return f"{_format_number(new)}, was {_format_number(old)}"
 
 
 def _format_number(value: float) -> str:
@@ -159,16 +151,16 @@ def check_limits(gate: Gate, sweep: Sweep) -> list[LimitCheck]:
     return checks
 
 
-def find_worse_sessions(case: LimitCheck, gate: Gate, sweep: Sweep) -> list[WorseSession]:
-    """Return the sessions in which the new setting is worse in the measure of *case*, the largest difference first."""
-    worse = list[WorseSession]()
+def list_worse_sessions(case: LimitCheck, gate: Gate, sweep: Sweep) -> list[str]:
+    """List the sessions in which the new setting is worse in the measure of *case*, the largest difference first."""
+    worse = []
     for session, rows in sweep.rows_by_session.items():
         by_name = {row.setting: compute_totals([row], sweep.cost_unit) for row in rows}
         old = _find_limit_value(case.limit, by_name[gate.old_setting])
         new = _find_limit_value(case.limit, by_name[gate.new_setting])
         if old is not None and new is not None and (new < old if case.limit in MINIMUM_LIMITS else new > old):
-            worse.append(WorseSession(session, old, new))
-    return sorted(worse, key=lambda session: (-abs(session.new - session.old), session.session))
+            worse.append((-abs(new - old), session, _format_change(old, new)))
+    return [f"{session}: {change}" for _, session, change in sorted(worse)]
 
 
 def _check_limits(session: str, limits: Mapping[str, float], old: Totals, new: Totals) -> list[LimitCheck]:

@@ -139,10 +139,6 @@ class PrefixSums:
         """Return the sum of the amounts whose level is below *value*."""
         return self._sums[bisect_left(self._levels, value)]
 
-    def sum_at_least(self, value: float) -> int:
-        """Return the sum of the amounts whose level is *value* or higher."""
-        return self._sums[-1] - self.sum_below(value)
-
     def sum_above(self, value: float) -> int:
         """Return the sum of the amounts whose level is above *value*."""
         return self._sums[-1] - self._sums[bisect_right(self._levels, value)]

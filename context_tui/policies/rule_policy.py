@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from copy import copy
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, cast
 
 from pydantic import create_model
+from pydantic.fields import FieldInfo
 
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.errors import PlanError
@@ -24,7 +24,13 @@ from context_tui.policies.base import (
 from context_tui.policies.parameters import validate_params
 from context_tui.policies.parts.clear_truncate import plan_body_changes
 from context_tui.policies.parts.drop_summarise import plan_message_removal
-from context_tui.policies.parts.part import SettingPath, build_parameter_field, iterate_settings, replace_values
+from context_tui.policies.parts.part import (
+    RuleSetting,
+    SettingPath,
+    copy_field,
+    iterate_settings,
+    replace_values,
+)
 from context_tui.policies.parts.protection import SizeLimits
 from context_tui.policies.parts.rules import PolicyRule, PolicySpec, Rule
 from context_tui.policies.runtime_state import RuntimeState
@@ -176,13 +182,12 @@ class RulePolicy(BasePolicy):
         return plan_rule(self.name, rule, params, context, rule.trigger.check(rule.size, state), limits)
 
 
-def _number_settings(rule: Rule) -> list[Any]:
-    """Return the settings of a rule; a number is appended to a name that is used again."""
-    settings, counts = [], dict[str, int]()
+def _number_settings(rule: Rule) -> Iterator[RuleSetting]:
+    """Yield the settings of a rule; a number is appended to a name that is used again."""
+    counts: dict[str, int] = {}
     for setting in iterate_settings(rule):
         counts[setting.name] = count = counts.get(setting.name, 0) + 1
-        settings.append(setting if count == 1 else setting._replace(name=f"{setting.name}_{count}"))
-    return settings
+        yield setting if count == 1 else setting._replace(name=f"{setting.name}_{count}")
 
 
 def _build_params_model(
@@ -192,40 +197,33 @@ def _build_params_model(
 
     A name in several rules is one parameter if the rules set the same value, else one parameter for each rule.
     """
-    entries: list[tuple[str, int, SettingPath, Any, Any]] = []
+    entries: list[tuple[str, ParameterTarget, FieldInfo]] = []
     for number, rule in enumerate(spec.rules):
         if isinstance(rule, PolicyRule):
-            entries += _list_policy_parameters(number, rule, nested_by_rule[number])
+            settings = _iterate_policy_settings(rule, nested_by_rule[number])
         else:
-            for setting in _number_settings(rule):
-                kind, field = build_parameter_field(setting)
-                entries.append((setting.name, number, setting.path, kind, field))
+            settings = _number_settings(rule)
+        entries += ((each.name, ParameterTarget(number, each.path), each.field) for each in settings)
     defaults: dict[str, set[str]] = {}
-    for name, _, _, _, field in entries:
+    for name, _, field in entries:
         defaults.setdefault(name, set()).add(repr(field.default))
     fields: dict[str, Any] = {}
     targets: dict[str, list[ParameterTarget]] = {}
-    for name, number, path, kind, field in entries:
+    for name, target, field in entries:
         if len(defaults[name]) > 1:
-            rule = spec.rules[number]
+            rule = spec.rules[target.rule]
             rule_name = rule.policy if isinstance(rule, PolicyRule) else rule.name or rule.action
             name = f"{rule_name.replace('-', '_').replace('.', '_')}_{name}"
-        fields.setdefault(name, (kind, field))
-        targets.setdefault(name, []).append(ParameterTarget(number, path))
+        fields.setdefault(name, (field.annotation, field))
+        targets.setdefault(name, []).append(target)
     title = "".join(part.capitalize() for part in spec.name.replace("_", "-").replace(".", "-").split("-"))
     return create_model(f"{title}Params", __base__=Params, **fields), targets
 
 
-def _list_policy_parameters(
-    number: int, rule: PolicyRule, policy: Policy
-) -> list[tuple[str, int, SettingPath, Any, Any]]:
-    """List the parameters of a policy that is a rule, with the rule's defaults; raises PlanError for unknown ones."""
+def _iterate_policy_settings(rule: PolicyRule, policy: Policy) -> Iterator[RuleSetting]:
+    """Yield the parameters of a policy that is a rule, with the rule's values; raises PlanError for unknown ones."""
     if find_nested_field(policy) or is_session_bound(policy):
         raise PlanError(f"{policy.name} cannot be a rule; name the policies that it runs")
     values = validate_params(policy, rule.params)
-    entries: list[tuple[str, int, SettingPath, Any, Any]] = []
     for name, field in policy.Params.model_fields.items():
-        field = copy(field)
-        field.default = getattr(values, name)
-        entries.append((name, number, (name,), field.annotation, field))
-    return entries
+        yield RuleSetting(name, (name,), copy_field(field, getattr(values, name)))

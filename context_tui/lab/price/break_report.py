@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from context_tui.lab.price.breaks import BreakCause, CacheBreak, CacheHistory, format_gap
@@ -130,9 +130,8 @@ def build_advice(sessions: Sequence[SessionBreaks]) -> list[str]:
     return [text for _, text in sorted(advice, key=lambda each: -each[0])]
 
 
-def _advise_hour_cache(sessions: Iterable[SessionBreaks], cases: Iterable[BreakCase]) -> list[tuple[float, str]]:
+def _advise_hour_cache(sessions: Iterable[SessionBreaks], cases: Iterable[BreakCase]) -> Iterator[tuple[float, str]]:
     """Compare the cost of writing everything for an hour with that of the breaks this avoids, for sessions it pays."""
-    advice = []
     for unit in ("USD", "input tokens"):
         caches = [each.history.hour_cache for each in sessions if each.history.rate_table.unit == unit]
         caches = [each for each in caches if each.saved > each.added]
@@ -145,28 +144,23 @@ def _advise_hour_cache(sessions: Iterable[SessionBreaks], cases: Iterable[BreakC
                 f"hour: a cache of one hour in {format_count(len(caches), 'session')} would have cost {costs[0]} "
                 f"more to write and saved {costs[1]}"
             )
-            advice.append((saved - added, text))
-    return advice
+            yield saved - added, text
 
 
-def _advise_causes(cases: Iterable[BreakCase]) -> list[tuple[float, str]]:
-    advice = []
+def _advise_causes(cases: Iterable[BreakCase]) -> Iterator[tuple[float, str]]:
     avoidable = (case for case in cases if case.cache_break.cause in REMEDIES)
     for name, breaks, _, costs in group_cases(avoidable, get_cause):
         text = f"{REMEDIES[BreakCause(name)]} ({format_count(breaks, 'break')}, {format_costs(costs)})"
-        advice.append((sum(costs.values()), text))
-    return advice
+        yield sum(costs.values()), text
 
 
-def _advise_clearing(cases: Iterable[BreakCase]) -> list[tuple[float, str]]:
-    advice = []
+def _advise_clearing(cases: Iterable[BreakCase]) -> Iterator[tuple[float, str]]:
     for case in cases:
         found = case.cache_break
         if found.cause == BreakCause.CLEARING and found.cost > found.saved:
             costs = [format_cost(cost, case.unit, with_unit=True) for cost in (found.cost, found.saved)]
             text = f"{found.evidence}: {costs[0]} to write again, of which later requests earned back {costs[1]}"
-            advice.append((found.cost - found.saved, f"{case.session.name}, message {found.message:,}: {text}"))
-    return advice
+            yield found.cost - found.saved, f"{case.session.name}, message {found.message:,}: {text}"
 
 
 def compare_causes(pairs: Iterable[tuple[CacheHistory, CacheHistory]]) -> list[CauseComparison]:

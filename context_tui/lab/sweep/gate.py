@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from context_tui.errors import PlanError
@@ -144,7 +144,7 @@ def check_limits(gate: Gate, sweep: Sweep) -> list[LimitCheck]:
 
     Raises PlanError if the value of a limit is unknown: the cost has no price, or regret was not computed.
     """
-    checks = _check_limits("", gate.all, sweep.totals[gate.old_setting], sweep.totals[gate.new_setting])
+    checks = list(_check_limits("", gate.all, sweep.totals[gate.old_setting], sweep.totals[gate.new_setting]))
     for session, rows in sorted(sweep.rows_by_session.items()):
         by_name = {row.setting: compute_totals([row], sweep.cost_unit) for row in rows}
         checks += _check_limits(session, gate.each, by_name[gate.old_setting], by_name[gate.new_setting])
@@ -163,8 +163,7 @@ def list_worse_sessions(case: LimitCheck, gate: Gate, sweep: Sweep) -> list[str]
     return [f"{session}: {change}" for _, session, change in sorted(worse)]
 
 
-def _check_limits(session: str, limits: Mapping[str, float], old: Totals, new: Totals) -> list[LimitCheck]:
-    checks = list[LimitCheck]()
+def _check_limits(session: str, limits: Mapping[str, float], old: Totals, new: Totals) -> Iterator[LimitCheck]:
     for limit in filter(limits.__contains__, LIMIT_LABELS):
         allowed = limits[limit]
         if limit == "min_break_even" and new.cost and new.cost.break_even_calls is None:
@@ -176,8 +175,7 @@ def _check_limits(session: str, limits: Mapping[str, float], old: Totals, new: T
         else:
             bound = old_value + allowed if limit in ("regret", "overflows") else old_value * (1 + allowed)
             kept = new_value <= bound
-        checks.append(LimitCheck(session, limit, old_value, new_value, bound, kept))
-    return checks
+        yield LimitCheck(session, limit, old_value, new_value, bound, kept)
 
 
 def _get_limit_value(limit: str, totals: Totals) -> float:

@@ -28,12 +28,14 @@ P = TypeVar("P", bound=Part)
 
 
 class RuleSetting(NamedTuple):
-    """A value in a rule that is exposed as a parameter: the parameter's name, the path to the value, and its field."""
+    """A value in a rule that is exposed as a parameter: the parameter's name, the path to the value, and its field.
+
+    The default of the field is the value.
+    """
 
     name: str
     path: SettingPath
     field: FieldInfo
-    value: Any
 
 
 def iterate_settings(part: Part, path: SettingPath = ()) -> Iterator[RuleSetting]:
@@ -46,16 +48,17 @@ def iterate_settings(part: Part, path: SettingPath = ()) -> Iterator[RuleSetting
             for number, element in enumerate(value):
                 yield from iterate_settings(element, (*path, key, number))
         elif key in part.model_fields_set and isinstance(field.json_schema_extra, dict):
-            yield RuleSetting("_".join(filter(None, (part.prefix, key))), (*path, key), field, value)
+            field, kinds = copy_field(field, value), get_args(field.annotation)
+            if type(None) in kinds:  # not allowed, as the rule sets a value
+                field.annotation = next(kind for kind in kinds if kind is not type(None))
+            yield RuleSetting("_".join(filter(None, (part.prefix, key))), (*path, key), field)
 
 
-def build_parameter_field(setting: RuleSetting) -> tuple[Any, FieldInfo]:
-    """Return the type and the field of a parameter; the default is the value in the rule, so None is not allowed."""
-    field = copy(setting.field)
-    field.default = setting.value
-    kinds = [kind for kind in get_args(field.annotation) if kind is not type(None)]
-    optional = type(None) in get_args(field.annotation)
-    return (kinds[0] if optional else field.annotation), field
+def copy_field(field: FieldInfo, default: Any) -> FieldInfo:
+    """Return a copy of a field with another default."""
+    field = copy(field)
+    field.default = default
+    return field
 
 
 def replace_values(part: P, values: Mapping[SettingPath, Any]) -> P:

@@ -217,6 +217,13 @@ def test_an_index_that_lies(tmp_path: Path) -> None:
     assert len(said) == 3 and len(facts.requests) == 5
 
 
+def test_a_session_id_that_no_file_can_have(tmp_path: Path) -> None:
+    folder = logs.write_folder(tmp_path / "bodies", logs.make_run())
+    index = folder / "index.jsonl"
+    index.write_text(index.read_text().replace(logs.SESSION, "x" * 400))
+    assert {info.id for info in sessions_in(folder)} == {"x" * 400, "x" * 400 + "/agent-1"}
+
+
 def test_times_that_cannot_be_read(tmp_path: Path) -> None:
     folder = logs.write_folder(tmp_path / "bodies", logs.make_run())
     index = folder / "index.jsonl"

@@ -110,7 +110,9 @@ class RequestFolder:
         name = f"{group}.jsonl"
         nearby = (self.path / name, self.path.absolute().parent / name)
         projects = (Path(entry.path) / name for entry in list_entries(find_projects_folder(os.environ)))
-        return next((path for path in (*nearby, *projects) if group and path.is_file()), None)
+        with suppress(OSError):  # an id that is too long for a file name
+            return next((path for path in (*nearby, *projects) if group and path.is_file()), None)
+        return None
 
     def _read_index(
         self, requests: dict[str, _File], responses: dict[str, _File]

@@ -268,6 +268,19 @@ ALMOST_SECRETS = (
     "zip -r a ",
     "7z a ",
     "machine a.b login ",
+    "twine a ",
+    "http a ",
+    "echo -n a ",
+    "echo a:b | ",
+    "a -U b%",
+    "htpasswd -b a ",
+    "net use \\\\a ",
+    "mot de passe a ",
+    "credentials: a/",
+    "mnemonic: legal ",
+    '"--password", a ',
+    "perm:a.",
+    "with password aA1",
 )
 """Texts that begin a secret and never end it: a search that starts anew at each of them takes quadratic time."""
 

@@ -138,7 +138,7 @@ def _find_positions(word: str, text: str) -> Iterator[int]:
 
 # -- Escapes
 
-_ESCAPE = re.compile(r"(?<!\\)\\++(?:u00([0-7][0-9a-fA-F])|([nrt\"'/]))")
+_ESCAPE = re.compile(r"(?<!\\)\\++(?:u00([0-9a-fA-F]{2})|([nrt\"'/]))")
 _ESCAPED_CHARS = {"n": "\n", "r": "\r", "t": "\t"}
 # Control sequences (colours), also as programs and `cat -v` spell them, and other escapes.
 _SEQUENCE_STARTS = ("\x1b", "\x9b", "x1b[", "x1B[", "33[", "\\e[", "^[[")
@@ -190,7 +190,7 @@ _VALUE_FIELD = re.compile(rf"[\"']?,?(?:{_LINE_BREAK}|[ \t]{{1,4}})[\"']?[vV]alu
 _NEXT_ARGUMENT = re.compile(r"[\"'][ \t]{0,4},[ \t]{0,4}(?=[\"'])")
 _NEXT_WORD = re.compile(r"[ \t]{1,4}(?=\S)")
 _DEFINITION = re.compile(
-    r"(?:define|[gs]et_?env|environ\.get|setdefault|putenv)\([ \t]?[\"'][\w.-]{0,60}\Z", re.IGNORECASE
+    r"(?:define|[gs]et_?(?:env|var)|environ\.get|setdefault|putenv)\([ \t]?[\"'][\w.-]{0,60}\Z", re.IGNORECASE
 )
 _SETTING_COMMAND = re.compile(r"\b(?:ENV|setenv|setx|SetEnv|config(?:ure)? set)[ \t]{1,4}[\w./:-]{0,90}\Z")
 # ``is`` after a name, in prose; up to five words may stand between them.

@@ -264,6 +264,126 @@ encryption key|ENCRYPTION_KEY=⟦«H64»⟧
 Wi-Fi|    psk="⟦«P»⟧"
 """
 
+# Made up before their author had read the rules, to score them: 2,153 of 3,186 values of these were masked then.
+UNSEEN_KINDS = r"""
+Vault service token env|export VAULT_TOKEN="⟦hvs.CAESI«W90»⟧"
+Consul token|consul_http_token: ⟦«G»⟧
+Nomad token header|X-Nomad-Token: ⟦«G»⟧
+Vault unseal|Unseal Key 1: ⟦«B44»⟧
+Vault root line|Initial Root Token: ⟦hvs.«A24»⟧
+Kafka JAAS|sasl.jaas.config=org.apache.kafka.common.plain.PlainLoginModule required username="app" password="⟦«P»⟧";
+Keystore|ssl.keystore.password=⟦«P»⟧
+keytool|keytool -genkey -alias app -keystore app.jks -storepass ⟦«P»⟧
+Maven settings|<server><id>nexus</id><username>ci</username><password>⟦«P»⟧</password></server>
+Gradle properties|ossrhPassword=⟦«P»⟧
+Gradle signing|signing.password=⟦«P»⟧
+pip index|pip install --index-url https://ci:⟦«A40»⟧@pypi.corp.test/simple acme
+poetry|poetry config http-basic.corp ci ⟦«P»⟧
+twine|twine upload -u ci -p ⟦«P»⟧ dist/*
+bundler|bundle config set --global gems.corp.test ci:⟦«A32»⟧
+composer|{"http-basic": {"repo.corp.test": {"username": "ci", "password": "⟦«P»⟧"}}}
+cargo credentials|[registry]¶token = "⟦«A36»⟧"
+hub config|github.com:¶    user: bob¶    oauth_token: ⟦gho_«A36»⟧
+git credential store|https://bob:⟦«P»⟧@git.corp.test
+git extraheader|git -c http.extraheader="AUTHORIZATION: basic ⟦«E»⟧" fetch
+Jenkins curl|curl -X POST https://bob:⟦11«H32»⟧@ci.corp.test/job/x/build
+Ansible var|ansible_become_pass: ⟦«P»⟧
+Ansible inventory|web1 ansible_host=10.0.0.5 ansible_user=root ansible_ssh_pass=⟦«P»⟧
+Ansible extra vars|ansible-playbook site.yml -e "db_pass=⟦«P»⟧"
+ldapsearch|ldapsearch -x -H ldap://ad.corp.test -D "cn=admin,dc=corp" -w ⟦«P»⟧ -b dc=corp
+LDAP config|bind_credentials: "⟦«P»⟧"
+smbclient|smbclient //nas/share -U bob%⟦«P»⟧
+mount cifs|mount -t cifs //nas/share /mnt -o username=bob,password=⟦«P»⟧
+net use|net use Z: \\nas\share ⟦«P»⟧ /user:bob
+chpasswd|echo "bob:⟦«P»⟧" | chpasswd
+sudo stdin|echo '⟦«P»⟧' | sudo -S apt-get update
+mysqldump|mysqldump --user=root --password=⟦«P»⟧ shop > shop.sql
+sqlcmd|sqlcmd -S db.corp.test -U sa -P ⟦«P»⟧ -Q "select 1"
+mongosh|mongosh --host db -u admin -p ⟦«P»⟧ --authenticationDatabase admin
+PGPASSWORD inline|PGPASSWORD=⟦«P»⟧ psql -h db -U bob shop
+ADO.NET|"Server=tcp:shop.database.test,1433;Initial Catalog=shop;User ID=app;Password=⟦«P»⟧;Encrypt=True;"
+Oracle|sqlplus scott/⟦«P»⟧@db.corp.test:1521/XE
+Snowflake|snowflake.connector.connect(user="app", account="ab123", password="⟦«P»⟧")
+SQLAlchemy|SQLALCHEMY_DATABASE_URI = "mysql+pymysql://app:⟦«P»⟧@db/shop"
+Elasticsearch|elastic user password: ⟦«A20»⟧
+Elasticsearch API key|Authorization: ApiKey ⟦«B60»==⟧
+RabbitMQ ctl|rabbitmqctl add_user app ⟦«P»⟧
+SMTP|EMAIL_HOST_PASSWORD = '⟦«P»⟧'
+htpasswd|htpasswd -cb .htpasswd bob ⟦«P»⟧
+htpasswd file|bob:⟦$apr1$«A8»$«A22»⟧
+shadow|root:⟦$6$«A16»$«A86»⟧:19700:0:99999:7:::
+Firebase server key|⟦AAAA«W7»:APA91b«W134»⟧
+Azure function key|https://app.azurewebsites.test/api/run?code=⟦«W54»==⟧
+Azure Cosmos|AccountEndpoint=https://x.documents.test:443/;AccountKey=⟦«B86»==⟧;
+Azure ACR|az acr login -n corp -u corp -p ⟦«B52»⟧
+Azure SP login|az login --service-principal -u «G» -p ⟦«A3»8Q~«A34»⟧ --tenant «G»
+Slack signing|SLACK_SIGNING_SECRET=⟦«H32»⟧
+GitHub webhook secret|webhook_secret: ⟦«H40»⟧
+GitHub app refresh|⟦ghr_«A76»⟧
+Teams webhook|https://corp.webhook.office.com/webhookb2/«G»@«G»/IncomingWebhook/⟦«H32»⟧/«G»
+Zoom|ZOOM_CLIENT_SECRET=⟦«A32»⟧
+Auth0|AUTH0_CLIENT_SECRET=⟦«W64»⟧
+OAuth form|grant_type=client_credentials&client_id=app&client_secret=⟦«A40»⟧
+OAuth reply|{"access_token":"⟦«A64»⟧","token_type":"bearer","expires_in":3600}
+OAuth refresh reply|"refresh_token": "⟦«A48»⟧"
+SAML cookie|Cookie: _session_id=⟦«H64»⟧
+CSRF header|X-CSRF-Token: ⟦«B86»==⟧
+laravel session|Cookie: laravel_session=⟦eyJpdiI6«A180»⟧
+PuTTY key|PuTTY-User-Key-File-3: ssh-ed25519¶Private-Lines: 1¶⟦«B48»⟧¶Private-MAC: «H64»
+PGP|⟦-----BEGIN PGP PRIVATE KEY BLOCK-----¶¶«B64»¶«B64»¶-----END PGP PRIVATE KEY BLOCK-----⟧
+Ethereum|PRIVATE_KEY=⟦0x«H64»⟧
+Seed phrase|mnemonic: "⟦legal winner thank year wave sausage worth useful legal winner thank yellow⟧"
+Restic|RESTIC_PASSWORD=⟦«P»⟧ restic -r s3:x backup /home
+rclone|[remote]¶type = sftp¶user = bob¶pass = ⟦«W32»⟧
+borg|BORG_PASSPHRASE='⟦«P»⟧'
+gpg passphrase|gpg --batch --passphrase "⟦«P»⟧" -d secrets.gpg
+Compose secret file|printf '⟦«P»⟧' | docker secret create db_password -
+kubectl bearer|kubectl --token=⟦eyJhbGciOiJSUzI1NiJ9.eyJ«A200».«W86»⟧ get pods
+Terraform env|export TF_VAR_db_password=⟦«P»⟧
+tfvars map|db = { user = "app", password = "⟦«P»⟧" }
+Vagrant|config.ssh.password = "⟦«P»⟧"
+TOML|[database]¶password = "⟦«P»⟧"
+Rust env|std::env::set_var("API_TOKEN", "⟦«A40»⟧");
+Go const|const apiKey = "⟦«A32»⟧"
+Java field|private static final String PASSWORD = "⟦«P»⟧";
+C# field|public string ApiSecret { get; set; } = "⟦«A32»⟧";
+Swift|let clientSecret = "⟦«A40»⟧"
+Ruby hash|:password => "⟦«P»⟧",
+Rails credentials|aws:¶  secret_access_key: ⟦«B40»⟧
+Python dict|"PASSWORD": "⟦«P»⟧",
+Flask|app.config["SECRET_KEY"] = "⟦«H48»⟧"
+Kotlin|val password = "⟦«P»⟧"
+argparse default|parser.add_argument("--password", default="⟦«P»⟧")
+said login|log in as bob with password ⟦«P»⟧
+said pw|user: bob pw: ⟦«P»⟧
+said creds|credentials: bob / ⟦«P»⟧
+said token|here is my token: ⟦«A40»⟧
+said passphrase|The passphrase is "⟦«P»⟧"
+said French|Le mot de passe est ⟦«P»⟧
+said Spanish|La contraseña es ⟦«P»⟧
+Wi-Fi nmcli|nmcli dev wifi connect Home password ⟦«P»⟧
+hostapd|wpa_passphrase=⟦«P»⟧
+VNC|x11vnc -passwd ⟦«P»⟧ -display :0
+rsync daemon|RSYNC_PASSWORD=⟦«P»⟧ rsync -a bob@nas::data .
+lftp|lftp -u bob,⟦«P»⟧ ftp.corp.test
+ftp URL|ftp://bob:⟦«P»⟧@ftp.corp.test/pub
+wget|wget --user=bob --password=⟦«P»⟧ https://x.test/a
+httpie|http -a bob:⟦«P»⟧ https://x.test/api
+curl form|curl -d 'username=bob&password=⟦«P»⟧' https://x.test/login
+curl JSON|curl -d '{"username":"bob","password":"⟦«P»⟧"}' https://x.test/login
+aws sts output|export AWS_SECRET_ACCESS_KEY=⟦«B40»⟧
+aws credentials file|[default]¶aws_access_key_id = AKIA«U16»¶aws_secret_access_key = ⟦«B40»⟧
+GCP API in URL|https://maps.googleapis.test/maps/api/js?key=⟦AIza«W35»⟧
+YouTrack|⟦perm:«A8».«A10».«A28»⟧
+Gitea variable|GITEA_TOKEN=⟦«H40»⟧
+Drone|DRONE_RPC_SECRET=⟦«H32»⟧
+Mattermost|MM_ACCESSTOKEN=⟦«L26»⟧
+Matrix|access_token: ⟦syt_«A12»_«A20»_«A6»⟧
+Spotify|SPOTIPY_CLIENT_SECRET='⟦«H32»⟧'
+OpenWeather|https://api.openweather.test/data?q=x&appid=⟦«H32»⟧
+Etherscan|&apikey=⟦«U34»⟧
+"""
+
 PASSWORDS = ("Tr0ub4dor&3x", "kestrel-Fjord77", "Zw1tscher!maschine", "b7Lantern_oak", "9Mangos4Ilse", "gr8Wall?0fSoup")
 VALUES = 3
 _ALPHABETS = {
@@ -309,7 +429,7 @@ class Case(NamedTuple):
 
 def build_cases(seed: int = 0) -> Iterator[Case]:
     """Yield each kind in each context, with values that no other case has."""
-    for line in KINDS.strip().split("\n"):
+    for line in (KINDS + UNSEEN_KINDS.lstrip()).strip().split("\n"):
         kind, template = line.split("|", 1)
         for context, build in CONTEXTS.items():
             for number in range(VALUES):

@@ -106,8 +106,9 @@ class SessionInfo:
 class Session:
     """A session that was recorded, or derived from another one by a plan.
 
-    ``length`` is the number of messages, while the facts may contain more. ``origin`` names the policies of applied
-    plans, and ``peaks_before`` are the peaks of the session that this one was derived from.
+    ``length`` and ``block_count`` are the numbers of messages and blocks, while the facts, which grow with the file,
+    may contain more. ``origin`` names the policies of applied plans, and ``peaks_before`` are the peaks of the session
+    that this one was derived from.
     """
 
     facts: Facts
@@ -117,8 +118,12 @@ class Session:
     window_override: int | None = None
     origin: str = ""
     peaks_before: Peaks | None = field(default=None, repr=False)
+    block_count: int = field(init=False, repr=False)
     _contexts: dict[int, Context] = field(default_factory=dict, repr=False)
     _windows: dict[tuple[int | None, str | None], Window] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "block_count", len(self.facts.kind))
 
     def __len__(self) -> int:
         return self.length

@@ -94,9 +94,14 @@ class TokenTable:
         return f"{self.name} ({self.note})" if self.note else self.name
 
     def block_tokens(self, context: Context, row: int) -> int:
-        """Return the tokens that a block has in a context, where its body may be replaced."""
+        """Return the tokens that a block has in a context, where its body may be replaced.
+
+        A block that its file got after it was measured counts 0 until the session is measured again.
+        """
         body = context.replacements.get(row)
-        return self.blocks[row] if body is None else self.count_body(row, body)
+        if body is not None:
+            return self.count_body(row, body)
+        return self.blocks[row] if row < len(self.blocks) else 0
 
     def prefix_sums_in(self, context: Context) -> list[int]:
         """Return the number of tokens before each position in a context, with the total at the end, computed once."""
@@ -140,22 +145,24 @@ def build_calibrated_table(
 
     The factors of a message are those of the model whose request first sent it. The overhead of a request is added to
     the last block of its reply that is not a result, usually the tool call. A tool result that holds an image is
-    measured as an image. The factors and sizes in *earlier*, the session's table before it grew, are kept.
+    measured as an image. The factors and sizes in *earlier*, the session's table before it grew, are kept. Blocks that
+    another thread appends meanwhile are not measured.
     """
     calibrations = earlier.calibrations if earlier else calibrate(facts, checkpoint)
     factors = {calibration.model: calibration.factors for calibration in calibrations}
+    block_count = len(facts.kind)
     by_message = _map_factors(facts, factors)
     replies = facts.size_basis.replies if facts.size_basis else frozenset(facts.request_message)
-    blocks = array("l", bytes(array("l").itemsize * len(facts.kind)))
-    has_overhead = bytearray(len(facts.kind))
+    blocks = array("l", bytes(array("l").itemsize * block_count))
+    has_overhead = bytearray(block_count)
     start = 0
     if earlier:
         blocks[: len(earlier.blocks)] = earlier.blocks
-        start = min(facts.block_message[len(earlier.blocks) :], default=len(facts))
-    for message in range(start, len(facts)):
+        start = min(facts.block_message[len(earlier.blocks) : block_count], default=len(by_message))
+    for message in range(start, len(by_message)):
         checkpoint()
         message_factors, last_row, last_tokens = by_message[message], -1, 0.0
-        for row in facts.blocks_of(message):
+        for row in (row for row in facts.blocks_of(message) if row < block_count):
             tokens = message_factors.count_block_tokens(facts, row)
             tokens = TYPICAL_IMAGE_TOKENS if tokens is None else tokens
             blocks[row] = round(tokens)
@@ -279,10 +286,10 @@ def _get_countable_text(block: Mapping[str, Any]) -> str:
 
 
 def _complete_table(facts: Facts, table: TokenTable, checkpoint: Checkpoint) -> TokenTable:
-    messages = array("l")
+    messages, blocks = array("l"), table.blocks
     for message in range(len(facts)):
         checkpoint()
-        messages.append(sum(map(table.blocks.__getitem__, facts.blocks_of(message))))
+        messages.append(sum(blocks[row] for row in facts.blocks_of(message) if row < len(blocks)))
     prompts = tuple(_count_prompt(prompt, table.count_part) for prompt in facts.prompts)
     return replace(table, messages=messages, prompts=prompts)
 

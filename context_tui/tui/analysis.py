@@ -118,7 +118,7 @@ class TriggerFirings(NamedTuple):
     first_effect: int | None = None
 
 
-MeasureKey = tuple[Facts, int, TokenMeasure]
+MeasureKey = tuple[Facts, int, int, TokenMeasure]
 
 
 class MeasuredRows(NamedTuple):
@@ -155,8 +155,8 @@ class AnalysisCache:
 
     def extend_measured_rows(self, view: View, rows: TimelineRows) -> MeasuredRows | None:
         """Measure a session that has grown by reusing earlier factors; return None if there are none to reuse."""
-        facts, _, measure = _get_measure_key(view)
-        same_facts = (rows for key, rows in reversed(self._measured_rows) if (key[0], key[2]) == (facts, measure))
+        facts, measure = view.session.facts, view.measure
+        same_facts = (rows for key, rows in reversed(self._measured_rows) if (key[0], key[-1]) == (facts, measure))
         earlier = next(same_facts, None)
         if earlier is None or measure is not TokenMeasure.CALIBRATED or facts.holds_requests:
             return None
@@ -220,7 +220,7 @@ def _get_context_key(view: View) -> object:
 
 
 def _get_measure_key(view: View) -> MeasureKey:
-    return view.session.facts, len(view.session), view.measure
+    return view.session.facts, len(view.session), view.session.block_count, view.measure
 
 
 def _get_trigger_key(view: View) -> object:

@@ -10,13 +10,17 @@ import pytest
 
 import context_tui as ct
 from context_tui.lab.fullness import ContextPart, Fullness
+from context_tui.session.session import SessionInfo
 from context_tui.session.values import Kind
 from context_tui.session.window import Window
 from context_tui.tokens.context_size import SizeSource
+from context_tui.tui.analysis import compute_context_sizes
 from context_tui.tui.controller import CommandRefused, Controller
+from context_tui.tui.inspector.breakdown import build_breakdown_rows
 from context_tui.tui.loading import ReadFailure, SessionLoader, SessionSnapshot
 from context_tui.tui.options import InspectorOptions
 from context_tui.tui.timeline.rows import TURN_HEAD, Location, TimelineRows
+from tests.formats.recordings import Recording, call, text, usage
 from tests.tui.inspecting import file_of, session
 
 
@@ -68,6 +72,33 @@ def test_the_cursor_stays_at_the_end_of_what_grows_in_several_steps(tmp_path: Pa
     controller.select_location(Location(2))
     grow(8, end=True)
     assert controller.view.cursor.message == 2, "it was moved meanwhile"
+
+
+def test_a_reply_that_grows_by_a_block_is_measured_again(tmp_path: Path) -> None:
+    recording = Recording()
+    for turn in range(12):
+        recording.user(f"turn {turn} " * 20)
+        recording.assistant(text("found " * 50 * turn), use=usage(fresh=2_000 + 300 * turn))
+    recording.user("and now?")
+    recording.assistant(text("I read it."), id="last", use=usage(fresh=9_000))
+    path = recording.write(tmp_path)
+    controller = Controller(SessionInfo(str(path), "claude-code"), InspectorOptions())
+    read(controller)
+    before, table = controller.view, controller.token_table
+    assert table is not None
+    recording.assistant(call("c", "Read", path="a.py" * 200), id="last", use=usage(fresh=9_000))
+    recording.write(tmp_path)
+    controller.toggle_following()
+    read(controller)
+    view, grown = controller.view, controller.token_table
+    assert len(view.session) == len(before.session) and view.session.block_count == before.session.block_count + 1
+    [*_, new_row] = view.session.facts.blocks_of(len(view.session) - 1)
+    assert grown is not None and grown.block_tokens(view.context, new_row) > 200
+    sizes = compute_context_sizes(view, token_table=grown)
+    rows = build_breakdown_rows(view.context, sizes, by_size=True)
+    assert any(row.message == len(view.session) - 1 and row.block == new_row for row in rows)
+    stale = compute_context_sizes(before, token_table=table)  # a thread may still have the table of before
+    assert build_breakdown_rows(before.context, stale, by_size=True)
 
 
 def test_a_followed_session_is_warned_of_its_compaction_once(tmp_path: Path) -> None:

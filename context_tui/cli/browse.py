@@ -6,6 +6,7 @@ import argparse
 import gc
 import os
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,9 @@ from context_tui.cli.options import CommandParser, load_policy_files, open_named
 from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
 from context_tui.formats.opening import choose_session, find_main_session
 from context_tui.session.session import SessionInfo
+
+WAIT_S = 1.0
+"""Seconds between two searches for the first session of a folder."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -45,7 +49,7 @@ def open_inspector(specs: Sequence[str], options: argparse.Namespace, *, demo: b
         inspect.print_report(session, inspect.build_report(session, at))
         return ExitCode.DONE
     follow = getattr(options, "follow", False)
-    sessions = [_find_newest_session()] if follow and not specs else _find_named_sessions(specs)
+    sessions = [_await_newest_session()] if follow and not specs else _find_named_sessions(specs)
     config = read_config()
     gc.disable()  # imports create no garbage; the inspector enables collection again
     try:
@@ -59,14 +63,17 @@ def open_inspector(specs: Sequence[str], options: argparse.Namespace, *, demo: b
         gc.enable()
 
 
-def _find_newest_session() -> SessionInfo:
-    """Find the newest session of the working folder, to follow it; raises UnreadableSession if there is none."""
+def _await_newest_session() -> SessionInfo:
+    """Return the newest session of the working folder; if there is none yet, wait until an agent begins one."""
     from context_tui.library.discovery import find_newest_session
 
     entry = find_newest_session()
     if entry is None:
-        remedy = "name one, as in `context-tui SESSION --follow`"
-        raise UnreadableSession(f"no agent has a session of this folder to follow; {remedy}")
+        remedy = "or name one, as in `context-tui SESSION --follow`"
+        print(f"no agent has a session of this folder yet: waiting for one; ctrl+c ends, {remedy}", file=sys.stderr)
+    while entry is None:
+        time.sleep(WAIT_S)
+        entry = find_newest_session()
     return entry.info
 
 

@@ -10,6 +10,7 @@ import pytest
 from context_tui.cli import main
 from context_tui.formats.claude_code.paths import format_project_slug
 from context_tui.library.discovery import find_newest_session
+from context_tui.session.session import Session, SessionInfo
 from context_tui.tui import app as application
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.inspector.screen import InspectorScreen
@@ -68,13 +69,28 @@ def test_a_session_whose_file_names_the_folder_is_found(project: Path) -> None:
     assert found is not None and found.info.path == str(path)
 
 
-def test_without_a_session_it_says_so(
+def test_without_a_session_it_waits_for_the_first_one(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    naps, opened = list[float](), list[str]()
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 3:
+            record(projects(project), "first", 1_000)
+
+    def run(app: ContextTuiApp, **_: object) -> int:
+        assert not isinstance(app.target, Session | SessionInfo)
+        opened.extend(Path(info.path).stem for info in app.target)
+        return 0
+
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    assert main(["--follow"]) == 2
-    assert "no agent has a session of this folder to follow" in capsys.readouterr().err
+    monkeypatch.setattr("time.sleep", nap)
+    monkeypatch.setattr(application, "run", run)
+    assert main(["--follow"]) == 0
+    assert opened == ["first"] and len(naps) == 3
+    assert capsys.readouterr().err.count("waiting for one") == 1
 
 
 @pytest.mark.slow

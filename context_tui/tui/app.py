@@ -312,7 +312,7 @@ class ContextTuiApp(App[None]):
         if self.sweep is not None:
             from context_tui.tui.sweep.screen import build_sessions_screen
 
-            screen = build_sessions_screen(self.sweep.sweep, self.sweep.command, self.options)
+            screen = build_sessions_screen(self.sweep.sweep, self.sweep.command)
             self.push_screen(screen, lambda _: self.exit())
         elif isinstance(self.target, Session | SessionInfo):
             self.open_inspector(self.target)

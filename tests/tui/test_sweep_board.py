@@ -27,6 +27,8 @@ from context_tui.lab.sweep.rows import (
     SweepRow,
     build_row_report,
     compute_dominance,
+    flatten_row,
+    parse_row_report,
 )
 from context_tui.lab.sweep.session_sweep import SweepOptions, sweep_session
 from context_tui.policies.agent_settings import AgentSettings, format_agent_settings
@@ -34,11 +36,13 @@ from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameter_space import build_params, get_value, list_parameters_in_context
 from context_tui.policies.registry import POLICIES
 from context_tui.session.session import Session
+from context_tui.session.window import Window
 from context_tui.tui.comparison import Comparison
 from context_tui.tui.sweep import formatting, table
 from context_tui.tui.sweep.board import SweepBoard, SweepRowCache, build_board
 from context_tui.tui.sweep.plot import GUTTER, PlotPoint, build_frame, build_scatter, draw_plot
 from context_tui.tui.sweep.screen import merge_params
+from context_tui.tui.sweep.sessions import format_session_lines, sort_sessions
 from context_tui.tui.view import View
 from context_tui.tui.widgets.styled_text import count_cells
 from tests.tui.tuning import sample
@@ -368,11 +372,49 @@ def test_what_is_said_fits(width: int) -> None:
 def test_the_configuration_is_copied_with_its_file_and_notes() -> None:
     made = made_up((10, 5, 3.0))
     auto = POLICIES["claude-code-auto"]
-    text = format_agent_settings(made.build_native(build_setting(auto, of(auto, trigger_reserve=50_000))))
+    [(_, native)] = made.list_native(build_setting(auto, of(auto, trigger_reserve=50_000)))
+    text = format_agent_settings(native)
     assert "# ~/.claude/settings.json" in text and "\nautoCompactWindow = " in text and "reported to ignore it" in text
     micro = POLICIES["claude-code-micro"]
-    own = made.build_native(build_setting(micro, of(micro)))
+    [(_, own)] = made.list_native(build_setting(micro, of(micro)))
     assert isinstance(own, AgentSettings) and not own.settings
+
+
+def test_the_configuration_uses_the_windows_of_the_sessions() -> None:
+    codex, known = POLICIES["codex"], Window(258_400, "file", full_tokens=272_000)
+    settings = build_grid(codex, ["trigger_share=0.9"])
+
+    def say(*windows: Window) -> str:
+        rows = [
+            row(settings[0], 5, 1, session=str(number))._replace(window=window) for number, window in enumerate(windows)
+        ]
+        return said(SweepBoard(Sweep(settings, rows, current=settings[0].name)))
+
+    one = say(known, known)
+    assert "model_auto_compact_token_limit = 244800" in one and "context window" not in one
+    several = say(Window(200_000, "model"), known, known)
+    assert "with a context window of 272,000 (2 of 3 sessions):" in several and "limit = 244800" in several
+    assert "with a context window of 200,000 (1 of 3 sessions):" in several and "limit = 180000" in several
+    assert "with an assumed context window of 200,000:" in say(Window(200_000, "assumed"))
+
+
+def test_the_rows_of_a_sweep_state_the_window(session: Session) -> None:
+    (first,) = sweep_session(session, [build_setting(MICRO, of(MICRO))])
+    assert build_row_report(first)["window"] == {"tokens": 60_000, "source": "given", "full_tokens": None}
+    assert parse_row_report(build_row_report(first)) == first and flatten_row(first)["window"] == 60_000
+
+
+def test_a_session_priced_in_tokens_has_no_dollars() -> None:
+    setting = build_setting(MICRO, of(MICRO))
+    rows = [row(setting, 10, 0, cost=3.0, session=each) for each in ("a", "b")]
+    rows.append(row(setting, 9, 0, session="c")._replace(cost=SettingCost(1_000, 2_974_315.6, "input tokens")))
+    made = SweepBoard(Sweep([setting], [*rows, row(setting, 7, 0, session="d")], current=setting.name))
+    lines = [
+        text_of(line) for line in format_session_lines(made, sort_sessions(made.sweep.rows, "saved"), "saved", 160)
+    ]
+    assert made.sweep.cost_unit == "USD" and "saves $3.00" in lines[1] and "saves $3.00" in lines[2]
+    assert "saves 2,973,316 input tokens" in lines[3] and "$" not in lines[3]
+    assert "no price" in lines[4]
 
 
 def test_projects_and_sessions_of_a_sweep_over_many() -> None:
@@ -382,8 +424,6 @@ def test_projects_and_sessions_of_a_sweep_over_many() -> None:
     made = SweepBoard(Sweep(settings, [*rows, row(three, 5, 9, session="b")], current=three.name))
     assert not made.is_live and not made.missing_settings and made.listed_names[0] == two.name
     assert formatting.find_best_by_project(made) == [("p", "keep_recent_turns=2", "saves 60 tokens")]
-    from context_tui.tui.sweep.sessions import format_session_lines, sort_sessions
-
     found = sort_sessions([each for each in rows if each.setting == two.name], "needed later")
     assert [each.session for each, _ in found] == ["b", "a"]
     assert {count_cells(line) for line in format_session_lines(made, found, "needed later", 90)} == {90}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from context_tui.lab.price.pricing import compute_break_even_calls
+from context_tui.session.window import Window
 
 
 class ParetoPoint(NamedTuple):
@@ -123,6 +124,7 @@ class SweepRow(NamedTuple):
         calls, firings: number of model calls, and of changes by the policy.
         without: tokens sent without a policy.
         cost: None if the replay was not priced.
+        window: context window at the session's end, without alternatives; None if the row does not state it.
     """
 
     session: str
@@ -140,6 +142,7 @@ class SweepRow(NamedTuple):
     drops: SettingDrops
     cost: SettingCost | None = None
     dominated_by: str | None = None
+    window: Window | None = None
 
     def compute_point(self, saving_unit: SavingUnit) -> ParetoPoint:
         """Return the savings and the regret; if regret was not computed, all dropped tokens count as regret."""
@@ -148,6 +151,7 @@ class SweepRow(NamedTuple):
         return ParetoPoint(saved, self.drops.tokens_dropped if used_tokens is None else used_tokens)
 
 
+_WINDOW_NAMES = ("tokens", "source", "full_tokens")
 _ROW_NAMES = ("session", "project", "setting", "policy", "params", "calls", "firings")
 TOTAL_NAMES = ("sent", "saved", "peak", "overflows", "without")
 
@@ -161,19 +165,21 @@ def build_row_report(row: SweepRow) -> dict[str, Any]:
         "break_even_calls_per_1000": row.cost.break_even_calls if row.cost else None,
         "regret": {**vars(row.drops)},
         "dominated_by": row.dominated_by,
+        "window": row.window and {name: getattr(row.window, name) for name in _WINDOW_NAMES},
     }
 
 
 def parse_row_report(report: Mapping[str, Any]) -> SweepRow:
     """Parse a row from its JSON form, raising KeyError, TypeError or ValueError if it is not one."""
     totals = dict(report["totals"])
-    cost = totals.pop("cost")
+    cost, window = totals.pop("cost"), report.get("window")
     return SweepRow(
         **{name: report[name] for name in _ROW_NAMES},
         **totals,
         drops=SettingDrops(**report["regret"]),
         cost=None if cost is None else SettingCost(**cost),
         dominated_by=report["dominated_by"],
+        window=Window(**window) if window else None,
     )
 
 
@@ -182,8 +188,13 @@ def flatten_row(row: SweepRow) -> dict[str, Any]:
     report = build_row_report(row)
     totals, regret = report.pop("totals"), report.pop("regret")
     cost, tiers = totals.pop("cost") or {}, regret.pop("by_tier") or {}
-    params = report.pop("params")
-    columns = {**report, **totals, **{f"cost.{name}": cost.get(name) for name in ("cost", "without", "unit")}}
+    params, window = report.pop("params"), report.pop("window") or {}
+    columns = {
+        **report,
+        "window": window.get("tokens"),
+        **totals,
+        **{f"cost.{name}": cost.get(name) for name in ("cost", "without", "unit")},
+    }
     columns |= {f"regret.{name}": value for name, value in (*regret.items(), *tiers.items())}
     for name, value in params.items():
         columns[f"params.{name}"] = value if isinstance(value, str | int | float | None) else str(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from context_tui.lab.regret.cases import Regret, compute_regret
 from context_tui.lab.regret.index import build_use_index
@@ -81,7 +81,8 @@ class SessionSweep:
         names = self.name, self.project, setting.name, setting.policy.name
         params = self._get_params(setting).model_dump(mode="json")
         calls, without = len(self.recording.calls), totals.sent + totals.saved
-        return SweepRow(*names, params, calls, firings, *totals, without, drops, cost)
+        window = replace(self.lab.session.window, alternatives=())
+        return SweepRow(*names, params, calls, firings, *totals, without, drops, cost, window=window)
 
     def _compute_cost(self, replay: Replay, regret: Regret) -> SettingCost:
         price = self.lab.price(replay, self.options)

@@ -6,6 +6,7 @@ Independent of widgets and threads: the screen measures the ``missing_settings``
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from context_tui.policies.registry import POLICIES
 from context_tui.policies.versions import list_version_params
 from context_tui.session.session import Session
 from context_tui.session.window import ASSUMED_WINDOW, Window
+from context_tui.text.numbers import format_count
 from context_tui.text.sanitize import sanitize_line
 from context_tui.tui.comparison import Comparison
 
@@ -65,18 +67,13 @@ class SweepBoard:
         row_cache: measured rows of the open session; None for a sweep over sessions.
         grid_text: the grid as typed; empty for a sweep over sessions.
         error: the reason why a setting cannot be measured.
-        window: the context window, for native configurations: of the open session, or else given or assumed.
         order: the name of the order of the list; ``is_reversed`` reverses it.
         shows_break_even: whether the plot's horizontal axis is the break-even in extra calls, in place of the regret.
         only_best: whether only the Pareto front and the current setting are listed.
     """
 
-    def __init__(
-        self, sweep: Sweep, row_cache: SweepRowCache | None = None, *, grid_text: str = "", window: int | None = None
-    ) -> None:
+    def __init__(self, sweep: Sweep, row_cache: SweepRowCache | None = None, *, grid_text: str = "") -> None:
         self.row_cache, self.grid_text, self.error = row_cache, grid_text, ""
-        default_window = Window(window, "given") if window else Window(ASSUMED_WINDOW, "assumed")
-        self.window = row_cache.session.window if row_cache else default_window
         self.order, self.is_reversed, self.only_best = SORT_ORDERS[0].name, False, False
         self.shows_break_even = False
         self.cursor = sweep.current
@@ -121,9 +118,23 @@ class SweepBoard:
         """The totals for each measured setting, by the setting's name."""
         return next(iter(self._sweeps.values())).totals
 
-    def build_native(self, setting: SweepSetting) -> AgentSettings | None:
-        """Return a setting as its agent would configure it, or None if that is not known."""
-        return build_agent_settings(setting.policy.name, setting.params, self.window)
+    def list_native(self, setting: SweepSetting) -> list[tuple[str, AgentSettings | None]]:
+        """Return a setting as its agent would configure it, or None if that is not known.
+
+        If context windows change it, there is one configuration for each window, most frequent first, with a heading.
+        The heading is empty for the only known window.
+        """
+        rows = self.sweep.rows_by_session.values()
+        windows = [self.row_cache.session.window] if self.row_cache else [each[0].window for each in rows]
+        counts = Counter(_normalize_window(each or Window(ASSUMED_WINDOW, "assumed")) for each in windows)
+        by_window = {
+            each: build_agent_settings(setting.policy.name, setting.params, each) for each, _ in counts.most_common()
+        }
+        (first, native), *others = by_window.items()
+        larger = build_agent_settings(setting.policy.name, setting.params, Window(2 * first.model_tokens, "given"))
+        if all(each == native for _, each in others) and (first.is_known or native == larger):
+            return [("", native)]
+        return [(_format_window(window, counts), settings) for window, settings in by_window.items()]
 
     def format_label(self, name: str) -> str:
         """Format a setting's name briefly, without the policy if it is the current one."""
@@ -240,6 +251,17 @@ class SweepBoard:
         self.only_best = not self.only_best
         if self.cursor not in self.listed_names:
             self.move_to_index(0)
+
+
+def _normalize_window(window: Window) -> Window:
+    return Window(window.tokens, "file" if window.is_known else "assumed", full_tokens=window.full_tokens)
+
+
+def _format_window(window: Window, counts: Counter[Window]) -> str:
+    """Format a context window as a heading: ``with a context window of 272,000 (2 of 3 sessions):``."""
+    assumed = "an assumed" if not window.is_known else "a"
+    sessions = f" ({counts[window]:,} of {format_count(counts.total(), 'session')})" if len(counts) > 1 else ""
+    return f"with {assumed} context window of {window.model_tokens:,}{sessions}:"
 
 
 def build_partial_sweep(settings: Sequence[SweepSetting], rows: Mapping[str, SweepRow], other: Sweep) -> Sweep:

@@ -44,7 +44,7 @@ def format_header(board: SweepBoard, width: int) -> list[Run]:
         (8, ("sweep", PRIMARY)),
         (6, (policy_names, "")),
         (5, (calls, "")),
-        (4, (f"window {board.window.tokens:,}" if cache else "", MUTED)),
+        (4, (f"window {cache.session.window.tokens:,}" if cache else "", MUTED)),
     ]
     order = f"{'largest' if board.is_largest_first else 'smallest'} {board.order} first"
     order = order if board.order != GRID_ORDER else "as given, reversed" if board.is_reversed else "as given"
@@ -123,8 +123,14 @@ def format_setting(board: SweepBoard, width: int) -> Iterator[list[Run]]:
     if totals is not None:
         yield _format_totals(board, totals, width)
     yield _format_changes(board, setting, width)
-    for text in format_setting_lines(board.build_native(setting)):
+    for text in format_native_lines(board, setting):
         yield [("  ", ""), (shorten_at_word(format_safe_line(text), width - 2), MUTED)]
+
+
+def format_native_lines(board: SweepBoard, setting: SweepSetting) -> list[str]:
+    """Format a setting as its agent's own configuration for reading, for each context window that changes it."""
+    forms = board.list_native(setting)
+    return [line for head, native in forms for line in ([head] if head else []) + format_setting_lines(native)]
 
 
 def _format_title(board: SweepBoard, name: str, totals: Totals | None, width: int) -> list[Run]:

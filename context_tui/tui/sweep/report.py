@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT
-from context_tui.policies.agent_settings import format_setting_lines
 from context_tui.text.numbers import format_count
 from context_tui.tui.rendering.layout import TextPart
 from context_tui.tui.sweep.board import SweepBoard
-from context_tui.tui.sweep.formatting import find_best_by_project, format_setting, format_status
+from context_tui.tui.sweep.formatting import find_best_by_project, format_native_lines, format_setting, format_status
 from context_tui.tui.sweep.table import BEST_SIGN, CURRENT_SIGN, list_columns
 from context_tui.tui.widgets.bindings import read_bindings
 from context_tui.tui.widgets.text_screen import TextScreen
@@ -32,7 +31,7 @@ def build_report_parts(board: SweepBoard) -> Iterator[TextPart]:
     yield TextPart("")
     setting = board.settings_by_name[board.cursor]
     yield TextPart(f"As the agent's own configuration: {board.cursor}", "heading")
-    yield TextPart("\n".join(format_setting_lines(board.build_native(setting))) + "\n")
+    yield TextPart("\n".join(format_native_lines(board, setting)) + "\n")
     if not board.is_live:
         yield from build_project_parts(board)
     yield TextPart(" ".join(REPLAY_LIMITS_TEXT), "muted")

@@ -31,7 +31,6 @@ from context_tui.text.numbers import format_cost
 from context_tui.tui.command_line import format_sweep_command
 from context_tui.tui.comparison import Comparison, InspectorCommand, Lane, format_limits
 from context_tui.tui.controller import CommandRefused, Controller
-from context_tui.tui.options import InspectorOptions
 from context_tui.tui.saving import notify_briefly, save_picture
 from context_tui.tui.sweep import formatting, plot, table
 from context_tui.tui.sweep.board import SweepBoard, SweepRowCache, build_board, build_partial_sweep
@@ -351,9 +350,10 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         self.app.copy_to_clipboard(self._format_command(self.board))
 
     def action_copy_native(self) -> None:
-        settings = self.board.build_native(self.board.settings_by_name[self.board.cursor])
-        if settings and settings.settings:
-            self.app.copy_to_clipboard(format_agent_settings(settings))
+        forms = self.board.list_native(self.board.settings_by_name[self.board.cursor])
+        if forms[0][1] and forms[0][1].settings:
+            texts = [f"# {head}\n" * bool(head) + format_agent_settings(native) for head, native in forms]
+            self.app.copy_to_clipboard("\n".join(texts))
         else:
             notify_briefly(self, "No agent configuration is known for this setting; y copies the command")
 
@@ -424,9 +424,9 @@ def build_comparison_screen(
     return SweepScreen(board, format_command=format_command, adopt=adopt)
 
 
-def build_sessions_screen(sweep: Sweep, command: str, options: InspectorOptions) -> SweepScreen:
+def build_sessions_screen(sweep: Sweep, command: str) -> SweepScreen:
     """Return a screen for a sweep over several sessions; *command* is the command line that ran it."""
-    return SweepScreen(SweepBoard(sweep, window=options.window), format_command=lambda board: command)
+    return SweepScreen(SweepBoard(sweep), format_command=lambda board: command)
 
 
 def _adopt_in_inspector(controller: Controller, setting: SweepSetting) -> str:

@@ -12,7 +12,7 @@ from textual.screen import Screen
 from context_tui.lab.sweep.grids import SweepSetting
 from context_tui.lab.sweep.results import Totals, compute_totals
 from context_tui.lab.sweep.rows import SweepRow
-from context_tui.text.numbers import format_count
+from context_tui.text.numbers import format_count, format_saving
 from context_tui.tui.comparison import format_limits
 from context_tui.tui.rendering.columns import drop_columns
 from context_tui.tui.sweep.board import SORT_ORDERS, SweepBoard
@@ -47,8 +47,8 @@ def format_session_lines(
 ) -> list[list[Run]]:
     """Format the column headings and one line for each session."""
     columns = list_columns(board)
-    full = width - sum(_measure_column(each, session_rows, True) for each in columns) >= FULL_NAME_CELLS
-    cells = [_measure_column(each, session_rows, full) for each in columns]
+    full = width - sum(_measure_column(board, each, session_rows, True) for each in columns) >= FULL_NAME_CELLS
+    cells = [_measure_column(board, each, session_rows, full) for each in columns]
     visible = drop_columns(
         zip(columns, cells, strict=True),
         width - FULL_NAME_CELLS // 2,
@@ -65,13 +65,22 @@ def format_session_lines(
     lines = [head]
     for row, totals in session_rows:
         path = shorten_path(row.session, name_cells - 3)
-        numbers = [(column.format_value(column.get_value(totals), full).rjust(cell), "") for column, cell in visible]
+        numbers = [(_format_cell(board, column, totals, full).rjust(cell), "") for column, cell in visible]
         lines.append([(f"  {path}".ljust(name_cells), ""), *numbers])
     return [pad_runs(line, width) for line in lines]
 
 
-def _measure_column(column: SweepColumn, session_rows: Sequence[tuple[SweepRow, Totals]], full: bool) -> int:
-    texts = (column.format_value(column.get_value(totals), full) for _, totals in session_rows)
+def _format_cell(board: SweepBoard, column: SweepColumn, totals: Totals, full: bool) -> str:
+    unit = totals.cost.unit if totals.cost else ""
+    if column.order != "cost" or unit == board.sweep.cost_unit:
+        return column.format_value(column.get_value(totals), full)
+    return format_saving(-totals.extra_cost, unit, brief=not full, with_unit=True) if unit else "no price"
+
+
+def _measure_column(
+    board: SweepBoard, column: SweepColumn, session_rows: Sequence[tuple[SweepRow, Totals]], full: bool
+) -> int:
+    texts = (_format_cell(board, column, totals, full) for _, totals in session_rows)
     return 2 + max(len(column.head) + 1, *map(len, texts))
 
 

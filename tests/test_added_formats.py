@@ -249,7 +249,8 @@ def test_a_shape_of_older_names_says_so_too(tmp_path: Path) -> None:
     log = tmp_path / "a.jsonl"
     log.write_text('{"wild": "one"}\n')
     done = run(environ, "inspect", log)
-    assert done.stderr == "context-tui: Shape is written for an older context-tui: rename part to parse\n"
+    words = "format wild of package added: Shape is written for an older context-tui: rename part to parse"
+    assert (done.returncode, done.stderr) == (2, f"context-tui: {log}: {words}\n")
 
 
 def test_one_that_lacks_a_method_is_not_used(tmp_path: Path) -> None:

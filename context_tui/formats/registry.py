@@ -130,7 +130,12 @@ class GuardedFormat(Guard):
         return list_sessions_of
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        return _GuardedScanner(self, path, self.call_for_file(path, self._format.make_scanner, path, info))
+        try:
+            return _GuardedScanner(self, path, self.call_for_file(path, self._format.make_scanner, path, info))
+        except UnreadableSession:
+            raise
+        except Error as error:  # of the shape
+            raise UnreadableSession(f"{path}: format {self.name} of {FORMATS.origin(self.name)}: {error}") from error
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
         path = Path(session.info.path)

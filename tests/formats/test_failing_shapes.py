@@ -13,7 +13,13 @@ from context_tui.formats.goose import GooseFormat, GooseShape
 from context_tui.formats.kit.document_scanner import DocumentScanner, DocumentShape
 from context_tui.formats.kit.documents import Run
 from context_tui.formats.kit.line_scanner import LineScanner
-from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, ParsedRecord
+from context_tui.formats.kit.message_builder import (
+    MessageBuilder,
+    MessageRecord,
+    MetadataRecord,
+    ParsedRecord,
+    group_records,
+)
 from context_tui.formats.koda import KodaFormat
 from context_tui.formats.koda.reader import KodaShape
 from context_tui.session.session import Session, SessionInfo
@@ -57,6 +63,13 @@ class Nothing(Lines):
         return None if record["text"] == "bad" else super().parse(record)
 
 
+class Settings(Lines):
+    def parse(self, record: dict[str, Any]) -> Any:
+        bad: Any = ["part"] if record["text"] == "bad" else "text"
+        text = {"type": "text", "text": record["text"]}
+        return group_records(MetadataRecord(system=bad), MessageRecord(Role.USER, [text]))
+
+
 class Document(DocumentShape):
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         pass
@@ -74,14 +87,15 @@ def scan_lines(path: Path, shape: type[Lines], records: list[dict[str, Any]]) ->
 @pytest.mark.parametrize(
     ("shape", "what"),
     [
-        (Lines, "KeyError: 'bad'"),
-        (Unplaced, "KeyError: 'bad'"),
-        (Nothing, "TypeError: parse returned NoneType, not a record"),
+        (Lines, "not understood: KeyError: 'bad'"),
+        (Unplaced, "not understood: KeyError: 'bad'"),
+        (Nothing, "not understood: TypeError: parse returned NoneType, not a record"),
+        (Settings, "the system of a MetadataRecord is list, not str; join its parts"),
     ],
 )
 def test_lines(tmp_path: Path, shape: type[Lines], what: str) -> None:
     session = scan_lines(tmp_path / "a.jsonl", shape, [{"text": word} for word in WORDS])
-    assert len(session) == 2 and problems(session) == [("line 2", f"not understood: {what}")]
+    assert len(session) == 2 and problems(session) == [("line 2", what)]
     assert session.content.blocks(1) == [{"type": "text", "text": "three"}]
 
 

@@ -114,6 +114,33 @@ def test_a_followed_session_is_warned_of_its_compaction_once(tmp_path: Path) -> 
     assert controller.collect_compaction_warning(fullness) == "", "it has been said"
 
 
+def test_each_compaction_is_announced_though_the_file_is_read_faster_than_it_is_shown(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user("begin")
+    recording.assistant(text("found " * 500), use=usage(fresh=9_000))
+    path = recording.write(tmp_path)
+    controller = Controller(SessionInfo(str(path), "claude-code"), InspectorOptions())
+    read(controller)
+    controller.toggle_following()
+    reports, announced = list[SessionSnapshot | ReadFailure](), list[str]()
+    assert controller.loader is not None
+    for number in range(3):
+        recording.user(f"more {number}")
+        recording.write(tmp_path)
+        controller.loader.read(reports.append, Event())
+        recording.assistant(text("found " * 500), use=usage(fresh=9_000))
+        recording.boundary()
+        recording.summary()
+        recording.write(tmp_path)
+        controller.loader.read(reports.append, Event())
+        for report in reports:  # the first is shown when the second has been read
+            assert isinstance(report, SessionSnapshot)
+            controller.update_session(report)
+            announced += controller.collect_news()
+        reports.clear()
+    assert len(announced) == 3 and all(each.startswith("Full compaction (auto) at ") for each in announced)
+
+
 def test_a_session_is_read_planned_applied_and_taken_back(tmp_path: Path) -> None:
     controller = Controller(
         file_of(tmp_path / "s.jsonl", session().to_messages()), InspectorOptions(policy="agent-sdk-prune")

@@ -114,7 +114,8 @@ class SeenState(NamedTuple):
     def from_session(cls, session: Session) -> SeenState:
         """Return the state of a session as far as it has been read."""
         facts = session.facts
-        announced = ((compaction.kind, compaction.message) for compaction in facts.compactions)
+        compactions = (each for each in facts.compactions if each.message <= session.length)  # facts may have grown
+        announced = ((compaction.kind, compaction.message) for compaction in compactions)
         silent = (("silent", drop.message) for drop in session.drops if drop.cleared_blocks)
         return cls(frozenset([*announced, *silent]), len(facts.rewound_branches), len(session))
 

@@ -219,17 +219,13 @@ def _print_settings(sweep: Sweep) -> None:
 
     def build_row(setting: SweepSetting) -> list[object]:
         totals = sweep.totals[setting.name]
-        if not totals.cost or not current.cost:
-            return [_format_setting(setting), "no price", totals.regret_tokens, totals.firings, totals.fired_in]
-        saved = format_saving(current.cost.total - totals.cost.total, sweep.cost_unit)
-        saving = "today" if setting.name == sweep.current else saved
-        return [_format_setting(setting), saving, totals.regret_tokens, totals.firings, totals.fired_in, totals.peak]
+        saving = "today" if setting.name == sweep.current else "no price"
+        if totals.cost and current.cost and setting.name != sweep.current:
+            saving = format_saving(current.cost.total - totals.cost.total, sweep.cost_unit)
+        name = setting.name.partition(" ")[2] or "defaults"
+        return [name, saving, totals.regret_tokens, totals.firings, totals.fired_in, totals.peak]
 
     heads = ("setting", f"change ({sweep.cost_unit})", "needed later", "firings", "in", "peak")
     settings = [setting for setting in sweep.settings if setting.name in sweep.totals]
     settings.sort(key=lambda each: [value for value in each.param_values.values() if isinstance(value, int | float)])
     print_table("", heads, [build_row(setting) for setting in settings], MAX_SETTINGS_SHOWN)
-
-
-def _format_setting(setting: SweepSetting) -> str:
-    return setting.name.partition(" ")[2] or "defaults"

@@ -254,7 +254,7 @@ async def test_the_list_the_help_and_the_command() -> None:
 
 async def test_pictures_take_no_name_that_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    running = alone()
+    running = app()
     async with running.run_test(size=(100, 32)) as pilot:
         await along(pilot, "x", "x")
         found = sorted(path.name for path in tmp_path.iterdir())

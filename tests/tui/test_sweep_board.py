@@ -41,6 +41,7 @@ from context_tui.tui.comparison import Comparison
 from context_tui.tui.sweep import formatting, table
 from context_tui.tui.sweep.board import SweepBoard, SweepRowCache, build_board
 from context_tui.tui.sweep.plot import GUTTER, PlotPoint, build_frame, build_scatter, draw_plot
+from context_tui.tui.sweep.report import build_project_parts
 from context_tui.tui.sweep.screen import merge_params
 from context_tui.tui.sweep.sessions import format_session_lines, sort_sessions
 from context_tui.tui.view import View
@@ -423,7 +424,7 @@ def test_projects_and_sessions_of_a_sweep_over_many() -> None:
     rows = [row(two, 10, 0, session="a"), row(two, 50, 7, session="b"), row(three, 5, 0, session="a")]
     made = SweepBoard(Sweep(settings, [*rows, row(three, 5, 9, session="b")], current=three.name))
     assert not made.is_live and not made.missing_settings and made.listed_names[0] == two.name
-    assert formatting.find_best_by_project(made) == [("p", "keep_recent_turns=2", "saves 60 tokens")]
+    assert [part.text for part in build_project_parts(made)][1:] == ["p", "   keep_recent_turns=2: saves 60 tokens", ""]
     found = sort_sessions([each for each in rows if each.setting == two.name], "needed later")
     assert [each.session for each, _ in found] == ["b", "a"]
     assert {count_cells(line) for line in format_session_lines(made, found, "needed later", 90)} == {90}

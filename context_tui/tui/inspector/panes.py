@@ -159,12 +159,12 @@ class InspectorPanes:
         if (view.session, view.point, view.measure) == (current.session, current.point, current.measure):
             self.draw_sizes()
 
-    def draw_sizes(self, *, force: bool = False) -> None:
-        """Draw the sizes in the header (with *force*, even if they are the same), the breakdown and the status line."""
+    def draw_sizes(self) -> None:
+        """Draw the sizes in the header, the breakdown and the status line."""
         controller, view, screen = self._controller, self._controller.view, self._screen
         sizes, progress = controller.analysis.get_context_sizes(view), controller.progress
-        header = (view.context, sizes, view.session, progress, controller.token_table)
-        if force or header != self._header:
+        header = (view.context, sizes, view.session, progress, controller.token_table, controller.is_following)
+        if header != self._header:
             self._header = header
             screen.query_one(HeaderBar).show(
                 view.session,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from textual import events
 from textual.content import Content
@@ -39,8 +39,7 @@ MAX_BAR_WIDTH = 30
 MIN_EFFECT_WIDTH = 27
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreRow:
+class ScoreRow(NamedTuple):
     """A line on the scoreboard for one policy; if it has no plan, ``plan_error`` gives the reason.
 
     ``runs`` tells whether the policy would fire now, or is None for a manual plan or no plan. ``limit`` is the size or

@@ -234,7 +234,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.show_notification("Following the session as it is written; F stops")
         elif not self.controller.is_following:
             self.jobs.cancel("follow")
-        self.panes.draw_sizes(force=True)
+        self.panes.draw_sizes()
 
     def action_read_on(self) -> None:
         if loader := self.run_command(self.controller.resume_reading):

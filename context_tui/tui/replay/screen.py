@@ -38,7 +38,7 @@ from context_tui.tui.replay.panes import ChartsView
 from context_tui.tui.replay.regrets import RegretsScreen
 from context_tui.tui.replay.setting_controls import ThresholdDrag
 from context_tui.tui.replay.texts import ConfigurationScreen, FiringsScreen
-from context_tui.tui.saving import notify_briefly, save_picture
+from context_tui.tui.saving import notify_briefly
 from context_tui.tui.terminal.cells import shorten_at_word
 from context_tui.tui.terminal.themes import MUTED
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
@@ -454,9 +454,6 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
     def action_copy(self) -> None:
         views = [lane.view for lane in self.comparison.lanes]
         self.app.copy_to_clipboard(format_replay_command(views, self.comparison.settings))
-
-    def action_picture(self) -> None:
-        save_picture(self, self.comparison.session.info.path, "replay")
 
     @when_ready
     def action_inspect(self) -> None:

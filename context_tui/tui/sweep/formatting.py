@@ -242,16 +242,3 @@ def compute_changes(old: SweepSetting, new: SweepSetting) -> list[tuple[str, obj
 def _collect_changed_values(setting: SweepSetting) -> dict[tuple[str, str], object]:
     by_policy = find_changed_values(setting.policy, setting.params)
     return {(policy, name): value for policy, values in by_policy.items() for name, value in values.items()}
-
-
-def find_best_by_project(board: SweepBoard) -> list[tuple[str, str, str]]:
-    """Return for each project the setting that saves most with no more regret than the current one, as texts."""
-    return [
-        (
-            format_safe_line(project),
-            format_safe_line(board.format_label(each.best)),
-            format_board_saving(board, each.points[each.best].saved),
-        )
-        for project, each in board.sweep.dominance_by_project.items()
-        if each.best is not None
-    ]

@@ -8,9 +8,10 @@ from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT
 from context_tui.text.numbers import format_count
 from context_tui.tui.rendering.layout import TextPart
 from context_tui.tui.sweep.board import SweepBoard
-from context_tui.tui.sweep.formatting import find_best_by_project, format_native_lines, format_setting, format_status
+from context_tui.tui.sweep.formatting import format_board_saving, format_native_lines, format_setting, format_status
 from context_tui.tui.sweep.table import BEST_SIGN, CURRENT_SIGN, list_columns
 from context_tui.tui.widgets.bindings import read_bindings
+from context_tui.tui.widgets.styled_text import format_safe_line
 from context_tui.tui.widgets.text_screen import TextScreen
 
 UNWRAPPED_CELLS = 1_000
@@ -50,11 +51,13 @@ def build_project_parts(board: SweepBoard) -> Iterator[TextPart]:
     """Yield the best setting for each project with its savings."""
     heading = "Best in each project: saves most, with no more needed later than with the current setting"
     yield TextPart(heading, "heading")
-    projects = find_best_by_project(board)
-    for project, setting, saving in projects:
-        yield TextPart(project)
-        yield TextPart(f"   {setting}: {saving}", "muted")
-    yield TextPart("" if projects else "no project\n")
+    by_project = board.sweep.dominance_by_project
+    for project, each in by_project.items():
+        if each.best is not None:
+            saving = format_board_saving(board, each.points[each.best].saved)
+            yield TextPart(format_safe_line(project))
+            yield TextPart(f"   {format_safe_line(board.format_label(each.best))}: {saving}", "muted")
+    yield TextPart("" if any(each.best is not None for each in by_project.values()) else "no project\n")
 
 
 class SweepTextScreen(TextScreen[None]):

@@ -31,7 +31,7 @@ from context_tui.text.numbers import format_cost
 from context_tui.tui.command_line import format_sweep_command
 from context_tui.tui.comparison import Comparison, InspectorCommand, Lane, format_limits
 from context_tui.tui.controller import CommandRefused, Controller
-from context_tui.tui.saving import notify_briefly, save_picture
+from context_tui.tui.saving import notify_briefly
 from context_tui.tui.sweep import formatting, plot, table
 from context_tui.tui.sweep.board import SweepBoard, SweepRowCache, build_board, build_partial_sweep
 from context_tui.tui.sweep.report import SweepTextScreen, build_project_parts, build_report_parts
@@ -356,10 +356,6 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
             self.app.copy_to_clipboard("\n".join(texts))
         else:
             notify_briefly(self, "No agent configuration is known for this setting; y copies the command")
-
-    def action_picture(self) -> None:
-        cache = self.board.row_cache
-        save_picture(self, cache.session.info.path if cache else "sessions", "sweep")
 
     def action_take(self) -> None:
         setting = self.board.settings_by_name[self.board.cursor]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import accumulate, chain, islice
 from typing import NamedTuple
@@ -52,8 +51,7 @@ class TurnEffect(NamedTuple):
         return f"{self.verb} {self.affected:,} of {self.total:,}" if self.total else str(self)
 
 
-@dataclass(frozen=True)
-class TurnSummary:
+class TurnSummary(NamedTuple):
     """A summary of one turn; ``number`` is 0 for the messages before the first turn.
 
     ``tokens`` is the turn's size by the token measure that ``unit`` names, and ``share`` is its share of the next

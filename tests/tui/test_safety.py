@@ -95,7 +95,10 @@ async def test_every_widget_draws_hostile_text_as_text(monkeypatch: pytest.Monke
         safe(running)
 
 
-@pytest.mark.parametrize("action", ["filter", "help", "problems", "dialog('set_window')", "apply", "export"])
+@pytest.mark.parametrize(
+    "action",
+    ["filter", "app.help", "full_screen('problems')", "dialog('set_window')", "dialog('apply_plan')", "export"],
+)
 async def test_every_screen_draws_hostile_text_as_text(action: str, monkeypatch: pytest.MonkeyPatch) -> None:
     running = ContextTuiApp(hostile(), InspectorOptions(policy="defect-compact"))
     monkeypatch.setattr(ContextTuiApp, "get_line_filters", App.get_line_filters)

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from textual.content import Content
-from textual.widget import Widget
-
 from context_tui.tui.inspector.outcome import format_value
 from context_tui.tui.terminal.cells import choose_form
 from context_tui.tui.terminal.themes import BOLD, MUTED, PRIMARY
 from context_tui.tui.widgets.canvas import Canvas, count_eighths
-from context_tui.tui.widgets.styled_text import Run, build_lines
+from context_tui.tui.widgets.styled_text import LinesPane, Run
 
 MIN_TITLED_HEIGHT = 3
 FLAT_SHARE = 0.02
@@ -84,13 +81,13 @@ def _draw_axis(
         canvas.write(stop, y, meaning, MUTED)
 
 
-class CurveView(Widget):
+class CurveView(LinesPane):
     """A chart of the next request's tokens for each value of one setting, with the current value marked."""
 
-    DEFAULT_CSS = "CurveView { height: 1fr; text-wrap: nowrap; text-overflow: clip; }"
+    DEFAULT_CSS = "CurveView { height: 1fr; padding: 0; }"
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__(self._draw_curve)
         self.setting_name = ""
         self._values: Sequence[Any] = ()
         self._tokens: Sequence[int] = ()
@@ -114,7 +111,6 @@ class CurveView(Widget):
         if self._values:
             self.show("", (), (), None)
 
-    def render(self) -> Content:
-        width, height = self.content_size.width, min(self.content_size.height, 5)
-        lines = draw_curve(self.setting_name, self._values, self._tokens, self._current, width, height, self._unit)
-        return build_lines(lines)
+    def _draw_curve(self, width: int, height: int) -> list[list[Run]]:
+        values, tokens, height = self._values, self._tokens, min(height, 5)
+        return draw_curve(self.setting_name, values, tokens, self._current, width, height, self._unit)

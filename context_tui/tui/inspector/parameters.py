@@ -8,7 +8,6 @@ from typing import Any
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.content import Content
 from textual.geometry import Size
 from textual.widget import Widget
 
@@ -29,7 +28,7 @@ from context_tui.tui.inspector.outcome import (
 from context_tui.tui.terminal.themes import BAD, BOLD, GOOD, MUTED
 from context_tui.tui.view import View
 from context_tui.tui.widgets.setting_rows import SettingRows
-from context_tui.tui.widgets.styled_text import Run, build_lines, clip_lines, wrap_parts
+from context_tui.tui.widgets.styled_text import LinesPane, Run, clip_lines, wrap_parts
 
 MAX_CURVE_POINTS = 60
 CURVE_HEIGHT, MIN_CURVE_HEIGHT = 3, 2
@@ -75,13 +74,13 @@ def _find_shorter_variant(variants: list[list[list[Run]]], level: int) -> int | 
     return next((later for later in range(level + 1, len(variants)) if len(variants[later]) < line_count), None)
 
 
-class OutcomeText(Widget):
+class OutcomeText(LinesPane):
     """A text about a plan: its result, the difference that the last change of settings made, and its trigger."""
 
-    DEFAULT_CSS = "OutcomeText { height: auto; text-wrap: nowrap; text-overflow: clip; }"
+    DEFAULT_CSS = "OutcomeText { height: auto; padding: 0; }"
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(lambda width, height: fit_paragraphs(self.paragraphs, width, height))
         self.paragraphs: list[list[Paragraph]] = []
         self.reserved_lines = 0
         self._room = 100
@@ -98,9 +97,6 @@ class OutcomeText(Widget):
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         self._room = container.height
         return max(self._count_lines(width), 1)
-
-    def render(self) -> Content:
-        return build_lines(fit_paragraphs(self.paragraphs, self.content_size.width, self.content_size.height))
 
 
 class ParameterPanel(Widget):

@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from textual import events
-from textual.content import Content
 from textual.geometry import Size
-from textual.widget import Widget
 
 from context_tui.compaction.next_request import NextRequest
 from context_tui.compaction.plan import Plan
@@ -29,7 +27,7 @@ from context_tui.tui.rendering.formatting import format_estimate_sign
 from context_tui.tui.terminal.cells import choose_form, shorten, shorten_at_word
 from context_tui.tui.terminal.themes import BAD, BOLD, GOOD, MUTED, PRIMARY, WARN
 from context_tui.tui.widgets.bindings import MAX_POLICY_DIGIT, read_bindings
-from context_tui.tui.widgets.styled_text import Run, build_lines, count_cells, format_bar, pad_runs, set_background
+from context_tui.tui.widgets.styled_text import LinesPane, Run, count_cells, format_bar, pad_runs, set_background
 
 SHARE_WIDTH = 7
 """Cells of the saved share, with the gap before it."""
@@ -186,15 +184,15 @@ def format_policy_title(name: str, number: int, width: int) -> str:
     return shorten_at_word(choose_form(forms, width), width)
 
 
-class Scoreboard(Widget, can_focus=True):
+class Scoreboard(LinesPane, can_focus=True):
     """A table of policies with what each would do now; a digit, an arrow or a click chooses one."""
 
-    DEFAULT_CSS = "Scoreboard { height: auto; text-wrap: nowrap; text-overflow: clip; }"
+    DEFAULT_CSS = "Scoreboard { height: auto; padding: 0; }"
     BINDINGS = read_bindings("scoreboard")
 
     def __init__(self, choose: Callable[[str], object], *, id: str | None = None) -> None:
         """Create a scoreboard; *choose* receives a policy's name as soon as the user chooses that policy."""
-        super().__init__(id=id)
+        super().__init__(self._draw_rows, id=id)
         self._choose_policy = choose
         self.rows: Sequence[ScoreRow] = ()
         self.current = self.measure_label = ""
@@ -218,8 +216,7 @@ class Scoreboard(Widget, can_focus=True):
         current = next((number for number, row in enumerate(self.rows) if row.policy == self.current), 0)
         return max(current - self._visible_row_count + 1, 0)
 
-    def render(self) -> Content:
-        width = self.content_size.width
+    def _draw_rows(self, width: int, height: int) -> list[list[Run]]:
         columns = fit_score_columns(self.rows, width)
         lines = [format_score_heading(columns, width, self.measure_label)]
         first = self._first_visible_row
@@ -227,9 +224,9 @@ class Scoreboard(Widget, can_focus=True):
             current = row.policy == self.current
             runs = format_score_line(number + 1, row, current, columns, width)
             lines.append(set_background(runs) if current else runs)
-        if len(lines) < self.content_size.height:
+        if len(lines) < height:
             lines.append([(f"   P: all {len(POLICIES)} policies", MUTED)])
-        return build_lines(lines)
+        return lines
 
     def action_choose(self, rows: int) -> None:
         names = [row.policy for row in self.rows]

@@ -99,7 +99,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         return build_inspector_state(self.view, self.options.last_state.policies, breakdown=breakdown)
 
     def compose(self) -> ComposeResult:
-        timeline = Timeline(id="timeline")
+        timeline = Timeline(self.panes.draw_visible_range, id="timeline")
         yield HeaderBar(partial(self.run_command, self.controller.plan_before), id="header")
         yield StatusLine(id="status")
         with Horizontal(id="middle"):
@@ -249,10 +249,6 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         self.dismiss_notification()
         self.query_one(SearchBar).start_if_changed()
         self.panes.draw()
-
-    @on(Timeline.Scrolled)
-    def _handle_scrolled(self) -> None:
-        self.panes.draw_visible_range()
 
     def show_notification(self, text: str, *, warn: bool = False) -> None:
         """Show *text*, never parsed as markup, in a notification that replaces earlier ones."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -57,11 +57,10 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
         location: Location
 
-    class Scrolled(Message):
-        """Posted when other rows have come into view."""
-
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, show_range: Callable[[], object] = lambda: None, *, id: str | None = None) -> None:
+        """Create a timeline; *show_range* is called when other rows have come into view."""
         super().__init__(id=id)
+        self._show_range = show_range
         self._rows = TimelineRows()
         self._reader: MessageReader | None = None
         self._marker: RowMarker | None = None
@@ -280,7 +279,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def watch_scroll_y(self, old: float, new: float) -> None:
         super().watch_scroll_y(old, new)
-        self.post_message(self.Scrolled())
+        self.call_later(self._show_range)
 
     def _scroll_to_line(self, line: int) -> None:
         if self.scrollable_content_region.height > 0:

@@ -129,9 +129,8 @@ def _measure_names(board: SweepBoard) -> tuple[int, int]:
     if board.parameter_columns:
         sizes = _measure_values(board)
         return sum(value_cells + 2 for _, value_cells, _ in sizes), sum(full_cells + 2 for _, _, full_cells in sizes)
-    longest = (
-        max((len(board.format_label(each.name)) for each in board.sweep.settings[:MAX_INSPECTED_NAMES]), default=0) + 1
-    )
+    labels = (board.format_label(each.name) for each in board.sweep.settings[:MAX_INSPECTED_NAMES])
+    longest = max(map(len, labels), default=0) + 1
     return min(longest, SHORT_NAME_CELLS), longest
 
 

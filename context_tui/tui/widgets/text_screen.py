@@ -72,17 +72,15 @@ class HelpScreen(TextScreen[None]):
                     listed.add(key)
                     is_own = bool(binding.id) and node is not self.app
                     group = lines if is_own else general
-                    group += _format_binding_lines(self._format_keys(keys), binding, width)
+                    # One by one, as in the footer a binding may stand for several keys.
+                    names = dict.fromkeys(self.app.get_key_display(Binding(key_name, "")) for key_name in keys)
+                    group += _format_binding_lines(", ".join(names), binding, width)
             if lines:
                 class_name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__.removesuffix("Screen"))
                 yield TextPart(node.BINDING_GROUP_TITLE or class_name, "heading")
                 yield TextPart("\n".join(lines) + "\n")
         yield TextPart("Everywhere", "heading")
         yield TextPart("\n".join(general))
-
-    def _format_keys(self, keys: Sequence[str]) -> str:
-        """Format the names of keys one by one; in the footer, a binding may stand for several keys."""
-        return ", ".join(dict.fromkeys(self.app.get_key_display(Binding(key, "")) for key in keys))
 
 
 def show_help(app: App[Any]) -> None:

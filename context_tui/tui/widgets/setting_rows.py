@@ -9,10 +9,8 @@ from typing import Any
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
-from textual.widget import Widget
 from textual.widgets import Input
 
 from context_tui.policies.parameters import Parameter
@@ -33,7 +31,7 @@ from context_tui.tui.widgets.setting_lines import (
     move_entry,
     toggle_entry,
 )
-from context_tui.tui.widgets.styled_text import Run, build_lines, clip_lines, clip_runs, set_background
+from context_tui.tui.widgets.styled_text import LinesPane, Run, clip_lines, clip_runs, set_background
 
 MIN_VISIBLE_ROWS = 2
 """Minimum number of rows that stay visible above the entries of a list."""
@@ -66,7 +64,7 @@ class NumberEntry(Input, inherit_bindings=False):
             event.prevent_default()
 
 
-class SettingRows(Widget, can_focus=True):
+class SettingRows(LinesPane, can_focus=True):
     """A list of a policy's settings, one row each, whose values can be changed by keys and mouse.
 
     Each change is reported at once, and the owner answers by calling ``show``, so that the next key starts from the new
@@ -74,7 +72,7 @@ class SettingRows(Widget, can_focus=True):
     """
 
     BINDING_GROUP_TITLE = "Parameters"
-    DEFAULT_CSS = "SettingRows { height: auto; text-wrap: nowrap; text-overflow: clip; }"
+    DEFAULT_CSS = "SettingRows { height: auto; padding: 0; }"
     BINDINGS = read_bindings("setting-rows")
 
     class Moved(Message):
@@ -82,7 +80,7 @@ class SettingRows(Widget, can_focus=True):
 
     def __init__(self, set_value: Callable[[str, Any], object], *, id: str | None = None) -> None:
         """Create the rows; *set_value* receives the name and new value of a setting, and must call ``show``."""
-        super().__init__(id=id)
+        super().__init__(self._draw_rows, id=id)
         self._set_value = set_value
         self.parameters: list[Parameter] = []
         self.values: dict[str, Any] = {}
@@ -168,13 +166,12 @@ class SettingRows(Widget, can_focus=True):
         targets = [target._replace(line=target.line + offset) for target in visible_targets]
         return visible_rows, [*fixed, *details.scrolling_lines[first : first + room]], targets
 
-    def render(self) -> Content:
-        width = self.content_size.width
-        if self.current_parameter is None or not width:
-            return Content.assemble(("no parameters", MUTED))
+    def _draw_rows(self, width: int, _: int) -> list[list[Run]]:
+        if self.current_parameter is None:
+            return [[("no parameters", MUTED)]]
         columns = self.columns
         policy_order = next((self.values[each.name] for each in self.parameters if each.ordered), ())
-        rows, detail_lines, _ = self._arrange_lines()
+        rows, detail_lines = self._arrange_lines()[:2]
         hidden_count = len(list_setting_lines(self.parameters)) - self._top - len(rows)
         lines: list[list[Run]] = []
         for line in rows:
@@ -188,7 +185,7 @@ class SettingRows(Widget, can_focus=True):
         if self._top:
             lines[0][0] = (lines[0][0][0][:1] + "▴", lines[0][0][1] or MUTED)
         lines += [[(" " * MARK_WIDTH, ""), *line] for line in detail_lines]
-        return build_lines(lines)
+        return lines
 
     def _format_row(self, number: int, columns: SettingColumns, width: int) -> list[Run]:
         parameter, is_current = self.parameters[number], number == self.row

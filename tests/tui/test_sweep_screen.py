@@ -358,8 +358,10 @@ async def test_what_cannot_be_swept_is_refused() -> None:
 @pytest.mark.slow
 async def test_pictures_text_and_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    running = alone()
+    running = app()
     async with running.run_test(size=(100, 32)) as pilot:
+        await settled(pilot)
+        await pilot.press("s")
         await known(pilot)
         found = await typed(pilot, GRID)
         await pilot.press("x", "x", "c")

@@ -278,7 +278,7 @@ ALMOST_SECRETS = (
     "mot de passe a ",
     "credentials: a/",
     "mnemonic: legal ",
-    '"--password", a ',
+    'add_argument("--password", a ',
     "perm:a.",
     "with password aA1",
 )

@@ -110,7 +110,7 @@ def _find_matches(text: str) -> Iterator[_SecretMatch]:
     # Usually a small part of the text; most shapes occur only there.
     runs = "\n".join(dict.fromkeys(_TOKEN_RUN.findall(text)))
     for part, shapes in ((runs, _RUN_SHAPES), (text, _TEXT_SHAPES)):
-        for kind, fixed, pattern in shapes:
+        for kind, fixed, pattern in shapes if part else ():
             if fixed in part:
                 for match in pattern.finditer(text):
                     yield kind, *match.span(match.lastindex or 0)
@@ -365,11 +365,10 @@ def _find_in_commands(text: str, lower: str) -> Iterator[_SecretMatch]:
             kind, value = _classify_match(match), match[match.lastindex or 0]
             if _is_plausible(kind, value, sure=False):
                 yield kind, *match.span(match.lastindex or 0)
-    for word, pattern in _COMMAND_PATTERNS:
-        if word in text:
-            for match in pattern.finditer(text):
-                if not _HARMLESS_VALUE.fullmatch(match[1]):
-                    yield "password", *match.span(1)
+    for pattern in [pattern for word, pattern in _COMMAND_PATTERNS if word in text]:
+        for match in pattern.finditer(text):
+            if not _HARMLESS_VALUE.fullmatch(match[1]):
+                yield "password", *match.span(1)
 
 
 # -- Plausibility

@@ -20,7 +20,8 @@ from tests.formats import recordings
 from tests.formats.recordings import call, result, text, usage
 from tests.tui.fakes import until
 
-SAMPLE = Path(__file__).parents[1] / "sample_sessions" / "coding-session.jsonl"
+SAMPLES = Path(__file__).parents[1] / "sample_sessions"
+SAMPLE, COMPACTED = SAMPLES / "coding-session.jsonl", SAMPLES / "compacted-session.jsonl"
 KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 VOID = {"meta", "rect", "line", "path"}
 
@@ -101,10 +102,56 @@ def test_text_is_included_on_request_only_and_masked(tmp_path: Path) -> None:
     assert r"\<b\>Read\|\`" in markdown
 
 
-def test_rows_beyond_the_limit_are_counted() -> None:
-    report = Report("t", [Section("s", ["one"], (), [Table(("a", "b"), [(1, "x"), (2_000, "y")], 3)])])
-    assert "2,000" in Page(format_html(report)).text and "3 more" in Page(format_html(report)).text
-    assert "| a | b |\n| --: | --- |\n| 1 | x |\n| 2,000 | y |\n\n3 more" in format_markdown(report)
+def test_rows_beyond_the_limit_are_counted_in_the_last_row() -> None:
+    rows = [(1, "x"), (2_000, "y"), *[(3, "z")] * 10]
+    report = Report("t", [Section("s", ["one"], (), [Table(("a", "b"), rows, 3)])])
+    page, markdown = format_html(report), format_markdown(report)
+    assert "2,000" in Page(page).text and page.count("<td class") == 12 and "and 3 more</td></tr></tbody>" in page
+    assert markdown.startswith("# t\n\n## s\n\none\n\n| a | b |\n| --: | --- |\n| 1 | x |\n| 2,000 | y |\n")
+    assert markdown.count("| 3 | z |") == 8 and markdown.endswith("| 3 | z |\n| and 5 more |  |\n")
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.html"])
+def test_the_answer_comes_first_and_each_section_says_something(tmp_path: Path, name: str) -> None:
+    sessions = record(tmp_path), SAMPLE
+    page = write(tmp_path / name, *sessions, "-P", "defect-microcompact", "--window", 30_000)
+    answers = ["## s.jsonl", "Full to", "defect-microcompact fires", "## coding-session.jsonl", "## Which setting of"]
+    tables = ["## Details of s.jsonl", "### What fills", "### What defect-microcompact would have done"]
+    texts = [*answers, *tables]
+    if name == "a.md":
+        assert "| --" not in page[: page.index("## Details")]
+        assert not re.search(r"^### .*\n+#", page, re.MULTILINE)
+    else:
+        texts = [re.sub("^(#+) ", lambda hashes: f"<h{len(hashes[1])}>", each) for each in texts]
+        assert "<table>" not in page[: page.index("<h2>Details")]
+    places = [page.replace("\\_", "_").index(each) for each in texts]
+    assert places == sorted(places)
+
+
+def test_markdown_has_the_sizes_as_lines_of_signs(tmp_path: Path) -> None:
+    page = write(tmp_path / "a.md", record(tmp_path), "-P", "defect-microcompact", "--window", 30_000)
+    (block,) = re.findall("```text\n(.*?)\n```", page, re.DOTALL)
+    recorded, policy = block.split("\n")
+    assert re.fullmatch("[▁-█]{12}  recorded, at most 22,100", recorded)
+    assert re.match("[▁-█]{12}  defect-microcompact.*, at most", policy) and policy[:12] < recorded[:12]
+    assert "█ being 30,000 tokens" in page
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.html"])
+def test_recorded_compactions_are_listed_with_sizes_and_trigger(tmp_path: Path, name: str) -> None:
+    page = write(tmp_path / name, COMPACTED)
+    rows = {each.group(1): re.findall(r"[\w,]+", each.group()) for each in re.finditer(r"[|>] ?\\?#(\d+)\b.*", page)}
+    if name == "a.md":
+        assert rows == {"18": "18 micro auto 16,469 15,138".split(), "24": "24 full manual 15,395 14,820".split()}
+    for number in ("16,469", "15,138", "manual", "15,395", "14,820"):
+        assert number in page
+
+
+def test_dropped_blocks_are_named_by_tool_and_file(tmp_path: Path) -> None:
+    arguments = SAMPLE, "-P", "defect-microcompact", "--window", 30_000
+    page = write(tmp_path / "a.md", *arguments)
+    assert "| \\#8 | Read facts.py | 1,452 |" in page and "/facts.py" not in page
+    assert "/facts.py | 1,452 |" in write(tmp_path / "b.md", *arguments, "--with-text")
 
 
 def test_an_existing_file_is_kept_and_other_names_are_refused(

@@ -27,17 +27,19 @@ def run(arguments: Sequence[str]) -> int:
     if options.output.exists() and not options.force:
         raise Error(f"{options.output} exists; give another name, or --force to replace it")
     requests = resolve_policies(options)
-    settings, sections = build_study_settings(options), list[Section]()
+    settings, answers, details = build_study_settings(options), list[Section](), list[Section]()
     for spec in options.sessions:
         lab = Lab(open_named_session(spec, options.window))
         policies = [(policy, build_recorded_params(policy, values, lab.session.facts)) for policy, values in requests]
         studies = [lab.run_study(*each, settings) for each in policies or list_own_policies(lab.session)]
-        sections += build_session_sections(lab, studies, with_text=options.with_text)
+        answer, more = build_session_sections(lab, studies, with_text=options.with_text)
+        answers.append(answer)
+        details += more
     sweep_options = SweepOptions(**vars(replace(settings, recorded="ignore")), window=options.window)
-    sections += map(_build_recommendation_section, collect_tunings(options.sessions, sweep_options)[0])
+    answers += map(_build_recommendation_section, collect_tunings(options.sessions, sweep_options)[0])
     title = " and ".join(PurePath(spec).name for spec in options.sessions[:2])
-    more = f" and {len(options.sessions) - 2:,} more" if len(options.sessions) > 2 else ""
-    report = Report(f"The context of {title}{more}", [*sections, build_limits_section()])
+    others = f" and {len(options.sessions) - 2:,} more" if len(options.sessions) > 2 else ""
+    report = Report(f"The context of {title}{others}", [*answers, *details, build_limits_section()])
     write_report(report.mask(lambda text: mask_text(text)[0]), options.output)
     print_notice(f"{options.output} written")
     return ExitCode.DONE
@@ -45,7 +47,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def _build_recommendation_section(tuning: Tuning) -> Section:
     recommendation = tuning.recommendation
-    sentences = format_recommendation(recommendation)
+    answer, *evidence = format_recommendation(recommendation)
+    sentences = [answer, *([" ".join(evidence)] if evidence else [])]
     if recommendation.verdict == "recommended":
         sentences += [f"To set it: {line}" for line in format_agent_configuration(tuning)]
     return Section(f"Which setting of {recommendation.setting.policy.name}", sentences)

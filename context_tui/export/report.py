@@ -1,7 +1,7 @@
 """Report of a session for other people: what fills the context, how it grew, and what a policy would have done.
 
 A report is a list of sections with sentences, tables and charts, which :mod:`context_tui.export.report_page` writes as
-HTML or Markdown. It holds numbers and names of tools; text of the session is included only on request.
+HTML or Markdown. It holds numbers and names of tools and files; text of the session is included only on request.
 """
 
 from __future__ import annotations
@@ -11,18 +11,21 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
-from context_tui.lab.fullness import PART_NAMES, compute_fullness
+from context_tui.compaction.recorded_compactions import find_recorded_compactions
+from context_tui.lab.fullness import PART_NAMES, Fullness, compute_fullness
 from context_tui.lab.price.report import VERDICT_TEXTS, format_break_even, format_savings
+from context_tui.lab.regret.cases import RegretCase
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT, format_firing, format_never_fired, format_replay_label
 from context_tui.lab.study import Lab, Study
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.registry import DEFAULT_POLICY, POLICIES
 from context_tui.policies.versions import build_recorded_params, find_own_policies
+from context_tui.session.facts import Compaction, Facts
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag
 from context_tui.text.numbers import format_count, format_percent, format_saving
 from context_tui.text.sanitize import sanitize_line
-from context_tui.tokens.breakdown import measure_breakdown
+from context_tui.tokens.breakdown import categorize_block, measure_breakdown
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.measures import build_calibrated_table
 
@@ -33,15 +36,15 @@ MAX_PROMPT_LENGTH = 300
 
 
 class Table(NamedTuple):
-    """A table in a report: its headings, rows of texts and numbers, and the number of further rows left out."""
+    """A table in a report: its headings, rows of texts and numbers (None: unknown), and the number of rows left out."""
 
     heads: Sequence[str]
     rows: Sequence[Sequence[object]]
     omitted: int = 0
 
     def has_numbers(self, column: int) -> bool:
-        """Return whether a column holds nothing but whole numbers."""
-        return all(isinstance(row[column], int) for row in self.rows)
+        """Return whether a column holds nothing but whole numbers, of which some may be unknown."""
+        return all(isinstance(row[column], int | None) for row in self.rows)
 
 
 class Bar(NamedTuple):
@@ -67,12 +70,13 @@ class SizeChart(NamedTuple):
 
 
 class Section(NamedTuple):
-    """One section of a report: a heading, then sentences, then charts and tables."""
+    """One section of a report: a heading of a level, then sentences, then charts and tables."""
 
     heading: str
     sentences: Sequence[str] = ()
     charts: Sequence[Bar | SizeChart] = ()
     tables: Sequence[Table] = ()
+    level: int = 2
 
 
 class Report(NamedTuple):
@@ -95,19 +99,32 @@ class Report(NamedTuple):
         return Report(mask(self.title), sections)
 
 
-def build_session_sections(lab: Lab, studies: Sequence[Study], *, with_text: bool = False) -> list[Section]:
-    """Build a report's sections about one session and the policies that were replayed along it.
+def build_session_sections(
+    lab: Lab, studies: Sequence[Study], *, with_text: bool = False
+) -> tuple[Section, list[Section]]:
+    """Build a section that sums up a session and what policies would have done, and the sections with the details.
 
-    With *with_text*, they include text of the session: its title, the typed prompts, and the evidence of later uses.
+    With *with_text*, they include text of the session: its title, the typed prompts, paths, and the evidence of later
+    uses.
     """
-    session = lab.session
-    sections = [_build_overview(session, lab, with_text), _build_fullness_section(session)]
+    session, info = lab.session, lab.session.info
+    name = f"{PurePath(info.path).name}#{info.id}" if info.id else PurePath(info.path).name
+    context, table = session.context_at(), build_calibrated_table(session.facts)
+    fullness = compute_fullness(session, context, measure_breakdown(context, table), table)
+    parts = [(PART_NAMES[part.category], part.tokens) for part in fullness.list_parts()]
+    charts: list[Bar | SizeChart] = [Bar(parts, fullness.window.tokens)]
     if lab.recording.calls:
-        sections.append(_build_size_section(lab, studies))
-    sections += [_build_study_section(study, with_text) for study in studies if study.replay.calls]
+        charts.append(_build_size_chart(lab, studies))
+    studies = [study for study in studies if study.replay.calls]
+    sentences = [_format_overview(lab), " ".join(fullness.sentences), *map(_format_study, studies)]
+    details = [Section(f"Details of {name}"), _build_parts_section(parts, fullness)]
+    if session.facts.compactions:
+        details.append(_build_compactions_section(session))
+    details += [_build_study_section(study, with_text) for study in studies if study.replay.firings]
     if with_text:
-        sections.append(_build_prompt_section(session))
-    return sections
+        details.append(_build_prompt_section(session))
+    title = f" “{sanitize_line(info.title)}”" if with_text and info.title else ""
+    return Section(f"{name}{title}", sentences, charts), details
 
 
 def list_own_policies(session: Session) -> list[tuple[Policy, Params]]:
@@ -121,36 +138,53 @@ def build_limits_section() -> Section:
     return Section("How to read this", [" ".join(REPLAY_LIMITS_TEXT), "Sizes are in tokens; ~ marks an estimate."])
 
 
-def _build_overview(session: Session, lab: Lab, with_text: bool) -> Section:
-    info, facts, recording = session.info, session.facts, lab.recording
+def _format_overview(lab: Lab) -> str:
+    session, recording = lab.session, lab.recording
     window = recording.windows[-1] if recording.windows else session.window
     counts = [
         format_count(len(session), "message"),
         format_count(session.turns, "turn"),
         format_count(len(recording.calls), "call"),
-        format_count(len(facts.compactions), "recorded compaction"),
+        format_count(len(session.facts.compactions), "recorded compaction"),
     ]
-    title = f" “{sanitize_line(info.title)}”" if with_text and info.title else ""
-    model = f" with {facts.model}" if facts.model else ""
-    agent = f"Recorded by {info.format}{model}, window {window.tokens:,} tokens."
-    return Section(f"{PurePath(info.path).name}{title}", [agent, f"{', '.join(counts)}."])
+    model = f" with {session.facts.model}" if session.facts.model else ""
+    return f"Recorded by {session.info.format}{model}, window {window.tokens:,} tokens: {', '.join(counts)}."
 
 
-def _build_fullness_section(session: Session) -> Section:
-    context, table = session.context_at(), build_calibrated_table(session.facts)
-    fullness = compute_fullness(session, context, measure_breakdown(context, table), table)
-    parts = [(PART_NAMES[part.category], part.tokens) for part in fullness.list_parts()]
+def _format_study(study: Study) -> str:
+    replay, regret = study.replay, study.regret
+    label = format_replay_label(replay)
+    if not replay.firings:
+        return f"{label} {format_never_fired(replay.nearest_miss)}."
+    savings = format_savings(study.price)
+    needed = f"{regret.used_later:,} of {format_count(regret.dropped, 'dropped block')} were needed later"
+    return (
+        f"{label} fires {format_count(len(replay.firings), 'time')}. {savings[0].upper()}{savings[1:]} "
+        f"{needed} ({regret.tokens_used_later:,} tokens)."
+    )
+
+
+def _build_parts_section(parts: Sequence[tuple[str, int]], fullness: Fullness) -> Section:
     rows = [(name, tokens, format_percent(tokens / max(fullness.tokens, 1))) for name, tokens in parts]
-    tools = next((part.tools for part in fullness.parts if part.tools), ())
     tables = [Table(("part of the context", "tokens", "share"), rows)]
-    if tools:
+    if tools := next((part.tools for part in fullness.parts if part.tools), ()):
         tables.append(_build_table(("tool", "tokens of its results"), [tool for tool in tools if tool[1]]))
-    return Section("What fills the context", fullness.sentences, [Bar(parts, fullness.window.tokens)], tables)
+    return Section("What fills the context", (), (), tables, 3)
 
 
-def _build_size_section(lab: Lab, studies: Sequence[Study]) -> Section:
+def _build_compactions_section(session: Session) -> Section:
+    rows = list[Sequence[object]]()
+    for each in find_recorded_compactions(session):
+        if isinstance(event := each.event, Compaction):
+            sizes, trigger = (each.believed_tokens_before, each.recorded_tokens_after), event.trigger
+            rows.append((f"#{each.message:,}", each.kind, trigger and sanitize_line(trigger), *sizes))
+    heads = "before message", "kind", "trigger", "tokens before", "after"
+    return Section("Recorded compactions", (), (), [_build_table(heads, rows)], 3)
+
+
+def _build_size_chart(lab: Lab, studies: Sequence[Study]) -> SizeChart:
     recording = lab.recording
-    lines = [("recorded", studies[0].replay.baseline if studies else recording.recorded_sizes)]
+    lines = [("recorded", studies[0].replay.baseline if studies else recording.sizes)]
     lines += [(format_replay_label(study.replay), study.replay.sizes) for study in studies]
     replies = [call.message for call in recording.calls]
     markers = []
@@ -162,35 +196,35 @@ def _build_size_section(lab: Lab, studies: Sequence[Study]) -> Section:
         for study in studies
         for firing in study.replay.firings
     ]
-    sizes = [(name, [size or 0 for size in line]) for name, line in lines]
-    return Section("Size of the context at each call", (), [SizeChart(sizes, recording.windows[-1].tokens, markers)])
+    return SizeChart(lines, recording.windows[-1].tokens, markers)
 
 
 def _build_study_section(study: Study, with_text: bool) -> Section:
-    replay, price, regret = study.replay, study.price, study.regret
-    heading = f"What {format_replay_label(replay)} would have done"
-    if not replay.firings:
-        sentence = format_never_fired(replay.nearest_miss)
-        return Section(heading, [f"{sentence[0].upper()}{sentence[1:]}."])
-    savings = format_savings(price)
-    needed = f"{regret.used_later:,} of {format_count(regret.dropped, 'dropped block')} were needed later"
-    unit = price.rate_table.unit
-    firings = list[tuple[object, ...]]()
+    replay, price, unit = study.replay, study.price, study.price.rate_table.unit
+    firings = list[Sequence[object]]()
     for firing, cost in zip(replay.firings, price.firings, strict=True):
         outlook, saving = f"{format_break_even(cost)}: {VERDICT_TEXTS[cost.verdict]}", format_saving(-cost.cost, unit)
         sizes = firing.before, firing.after
         firings.append((f"#{firing.message:,}", format_firing(firing), *sizes, outlook, saving))
     firing_heads = ("before message", "change", "tokens before", "after", "breaks even", f"cost ({unit})")
-    cases = list[tuple[object, ...]]()
-    for case in regret.cases:
+    cases = list[Sequence[object]]()
+    for case in sorted(study.regret.cases, key=lambda case: -case.tokens):
+        block = _describe_block(replay.session.facts, case, with_text)
         evidence = [sanitize_line(case.evidence)] if with_text else []
         later = f"#{case.dropped:,}", f"#{case.later:,}", case.tier
-        cases.append((f"#{case.message:,}", case.tokens, *later, *evidence))
+        cases.append((f"#{case.message:,}", block, case.tokens, *later, *evidence))
     evidence = ["evidence"] if with_text else []
-    case_heads = ("dropped message", "tokens", "dropped before", "needed at", "by", *evidence)
+    case_heads = ("message", "dropped, largest first", "tokens", "dropped before", "needed at", "by", *evidence)
     tables = [_build_table(firing_heads, firings), *([_build_table(case_heads, cases)] if cases else [])]
-    sentences = [f"Fires {format_count(len(firings), 'time')}.", f"{savings[0].upper()}{savings[1:]}"]
-    return Section(heading, [*sentences, f"{needed} ({regret.tokens_used_later:,} tokens)."], (), tables)
+    return Section(f"What {format_replay_label(replay)} would have done", (), (), tables, 3)
+
+
+def _describe_block(facts: Facts, case: RegretCase, with_path: bool) -> str:
+    """Name a dropped block by its tool and the file that it is about, with the folders of the file only on request."""
+    use = facts.tool_use_of(case.row)
+    path = facts.paths[facts.path[use]] if use >= 0 and facts.path[use] >= 0 else ""
+    name = facts.tool_name(case.row) or PART_NAMES[categorize_block(facts, case.message, case.row)]
+    return sanitize_line(f"{name} {path if with_path else PurePath(path).name}".strip())
 
 
 def _build_prompt_section(session: Session) -> Section:
@@ -202,7 +236,7 @@ def _build_prompt_section(session: Session) -> Section:
         typed = [block for row, block in blocks if not session.facts.block_flags[row] & BlockFlag.INJECTED]
         prompt = " ".join(str(block.get("text") or "") for block in typed if block.get("type") == "text")
         rows.append((f"#{message:,}", sanitize_line(prompt)[:MAX_PROMPT_LENGTH]))
-    return Section("Typed prompts in the context", (), (), [_build_table(("message", "prompt"), rows)])
+    return Section("Typed prompts in the context", (), (), [_build_table(("message", "prompt"), rows)], 3)
 
 
 def _build_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:

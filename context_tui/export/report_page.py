@@ -12,12 +12,14 @@ from context_tui.export.report import Bar, Report, SizeChart, Table, build_limit
 from context_tui.lab.study import Lab, Study
 from context_tui.text.files import move_to_free_name, private_folder, write_atomically
 from context_tui.text.numbers import format_tokens
-from context_tui.text.sanitize import sanitize
+from context_tui.text.sanitize import sanitize, sanitize_line
 
 CHART_WIDTH, CHART_HEIGHT, LEFT, BOTTOM, TOP = 860, 240, 56, 22, 10
 """Size of a chart, and its margins for the axes, in the units of its drawing."""
 MAX_POINTS = 800
 """Largest number of points of a line; of further calls the largest size is drawn."""
+MAX_TEXT_POINTS, MAX_TEXT_ROWS, BLOCKS = 64, 10, "▁▂▃▄▅▆▇█"
+"""Largest number of signs of a line and of rows of a table in Markdown; signs for sizes, from the smallest on."""
 HUES = 8
 """Number of colours of parts and lines, which the style sheet names ``c0`` to ``c7``."""
 
@@ -34,7 +36,8 @@ def write_report(report: Report, path: Path) -> None:
 def write_session_report(lab: Lab, studies: Sequence[Study], folder: Path, mask: Callable[[str], str]) -> Path:
     """Write the report of one session as HTML to a free name in *folder*, and return its path, or raise ExportError."""
     name = PurePath(lab.session.info.path).stem or "session"
-    report = Report(f"The context of {name}", [*build_session_sections(lab, studies), build_limits_section()])
+    answer, details = build_session_sections(lab, studies)
+    report = Report(f"The context of {name}", [answer, *details, build_limits_section()])
     try:
         with private_folder(folder, name) as temporary:
             page = temporary / "report.html"
@@ -59,7 +62,7 @@ def format_html(report: Report) -> str:
 def _format_html_body(report: Report) -> Iterator[str]:
     yield f"<h1>{_escape(report.title)}</h1>"
     for section in report.sections:
-        yield f"<section><h2>{_escape(section.heading)}</h2>"
+        yield f"<section><h{section.level}>{_escape(section.heading)}</h{section.level}>"
         yield from (f"<p>{_escape(sentence)}</p>" for sentence in section.sentences)
         for chart in section.charts:
             yield _draw_bar(chart) if isinstance(chart, Bar) else _draw_sizes(chart)
@@ -80,12 +83,12 @@ def _format_html_table(table: Table) -> str:
         for row in table.rows
     )
     body = "".join(f"<tr>{row}</tr>" for row in rows)
-    more = f"<p>{table.omitted:,} more</p>" if table.omitted else ""
-    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{more}"
+    more = f'<tr><td colspan="{len(table.heads)}">and {table.omitted:,} more</td></tr>' if table.omitted else ""
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}{more}</tbody></table>"
 
 
 def _format_cell(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return "unknown" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 # Charts
@@ -133,7 +136,7 @@ def _draw_sizes(chart: SizeChart) -> str:
         title = f"<title>window {chart.window:,}</title>"
         parts.append(f'<line class="window" x1="{LEFT}" x2="{CHART_WIDTH}" y1="{y:.1f}" y2="{y:.1f}">{title}</line>')
     for number, (name, sizes) in enumerate(chart.lines):
-        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in _thin_out(sizes)))
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in _thin_out(sizes, MAX_POINTS)))
         title = f"<title>{_escape(name)}</title>"
         parts.append(f'<polyline class="line s{number % HUES}" points="{points}">{title}</polyline>')
     for marker in chart.markers:
@@ -149,9 +152,9 @@ def _draw_sizes(chart: SizeChart) -> str:
     return f'<figure class="sizes">{svg}<figcaption>{keys}{note}</figcaption></figure>'
 
 
-def _thin_out(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield calls with their sizes; of several calls that share a point, the largest size."""
-    step = max(len(sizes) // MAX_POINTS, 1)
+def _thin_out(sizes: Sequence[int], points: int) -> Iterator[tuple[int, int]]:
+    """Yield up to a number of calls with their sizes; of several calls that share a point, the largest size."""
+    step = max(-(-len(sizes) // points), 1)
     for call in range(0, len(sizes), step):
         yield call, max(sizes[call : call + step])
 
@@ -160,21 +163,34 @@ def _thin_out(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def format_markdown(report: Report) -> str:
-    """Format a report as Markdown, without its charts."""
+    """Format a report as Markdown, with a line of signs for each line of a chart of sizes."""
     return "\n\n".join(_format_markdown_parts(report)) + "\n"
 
 
 def _format_markdown_parts(report: Report) -> Iterator[str]:
     yield f"# {_escape_markdown(report.title)}"
     for section in report.sections:
-        yield f"## {_escape_markdown(section.heading)}"
+        yield f"{'#' * section.level} {_escape_markdown(section.heading)}"
         yield from map(_escape_markdown, section.sentences)
+        for chart in section.charts:
+            if isinstance(chart, SizeChart):
+                yield from _format_markdown_sizes(chart)
         for table in section.tables:
             rule = ["--:" if table.has_numbers(column) else "---" for column in range(len(table.heads))]
-            rows = [[_escape_markdown(_format_cell(value)) for value in row] for row in table.rows]
+            rows = [[_escape_markdown(_format_cell(value)) for value in row] for row in table.rows[:MAX_TEXT_ROWS]]
+            if omitted := table.omitted + len(table.rows) - len(rows):
+                rows.append([f"and {omitted:,} more", *[""] * (len(rule) - 1)])
             yield "\n".join(f"| {' | '.join(cells)} |" for cells in (table.heads, rule, *rows))
-            if table.omitted:
-                yield f"{table.omitted:,} more"
+
+
+def _format_markdown_sizes(chart: SizeChart) -> Iterator[str]:
+    top = max([chart.window, 1, *(max(sizes, default=0) for _, sizes in chart.lines)])
+    yield f"Size of the context at each call, {BLOCKS[-1]} being {top:,} tokens:"
+    lines = list[str]()
+    for name, sizes in chart.lines:
+        signs = (BLOCKS[(len(BLOCKS) - 1) * size // top] for _, size in _thin_out(sizes, MAX_TEXT_POINTS))
+        lines.append(f"{''.join(signs)}  {sanitize_line(name)}, at most {max(sizes, default=0):,}")
+    yield "\n".join(["```text", *lines, "```"])
 
 
 def _escape_markdown(text: str) -> str:

@@ -322,8 +322,8 @@ def weigh(session: Session, dice: random.Random) -> None:
             (POLICIES["openhands-masking"], build_params(POLICIES["openhands-masking"], {})),
         ]
         studies = [study for each in policies if (study := attempt(lab.run_study, *each, StudySettings()))]
-        sections = build_session_sections(lab, studies, with_text=dice.random() < 0.5)
-        report = Report("A session", [*sections, build_limits_section()]).mask(lambda text: mask_text(text)[0])
+        answer, details = build_session_sections(lab, studies, with_text=dice.random() < 0.5)
+        report = Report("A session", [answer, *details, build_limits_section()]).mask(lambda text: mask_text(text)[0])
         for page in (format_html(report), format_markdown(report)):
             page.encode()
             if "\x1b" in page or "\0" in page:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -17,7 +18,9 @@ import pytest
 
 import context_tui as ct
 from context_tui.app import plugins
+from context_tui.compaction.plan import VerdictCode
 from context_tui.policies.registry import POLICIES, GuardedPolicy
+from context_tui.tui.timeline.marks import RowMarker
 
 BUILT_IN, GROUP = POLICIES.built_in, POLICIES.group
 ROOT = Path(__file__).parents[1]
@@ -97,14 +100,39 @@ BROKEN = {
     "raises": ("print('hello'); raise RuntimeError('no luck')", "RuntimeError: no luck"),
     "leaves": ("raise SystemExit(3)", "SystemExit: 3"),
     "lacks": ("x = 1", "AttributeError: module 'lacks' has no attribute 'Policy'"),
-    "bare": ("class Policy: name = 'bare'", "it lacks about, runtime"),
+    "bare": (
+        "class Policy: name = 'bare'",
+        "it lacks about, phases, Params, trigger, plan; derive from policies.base.BasePolicy",
+    ),
+    "alone": (
+        "from sliding_window import SlidingWindow as Example\nclass Policy:\n    name, about = 'alone', 'x'\n"
+        "    phases, Params, trigger, plan = Example.phases, Example.Params, Example.trigger, Example.plan",
+        "it lacks the defaults of optional members; derive from policies.base.BasePolicy",
+    ),
+    "partial": (
+        "from sliding_window import SlidingWindow as Example\nfrom context_tui.policies.base import BasePolicy\n"
+        "class Policy(BasePolicy): name, about, phases, Params = 'partial', 'x', Example.phases, Example.Params",
+        "it lacks trigger, plan",
+    ),
     "older": (
         "from sliding_window import SlidingWindow\nclass Policy(SlidingWindow):\n"
         "    name = 'older'\n    waits_for = 1\n    def derived(self, *args): return None",
         "it is written for an older context-tui: rename derived to implied_value, rename waits_for to replan_on",
     ),
+    "flat": (
+        "from context_tui.policies.base import BasePolicy\n"
+        "class Policy(BasePolicy): name, trigger_only = 'flat', {'share'}",
+        "it is written for an older context-tui: rename trigger_only to flat_curves",
+    ),
+    "never": (
+        "from sliding_window import SlidingWindow\nclass Policy(SlidingWindow): name, phases = 'never', {'on_call'}",
+        "its phases are {'on_call'}, not a frozenset of before_call, after_tools, user_turn",
+    ),
     "manual": ("class Policy: pass", "a built-in one has the same name"),
-    "other": ("from sliding_window import SlidingWindow as Policy", "it calls itself 'sliding-window'"),
+    "other": (
+        "from sliding_window import SlidingWindow as Policy",
+        "it calls itself 'sliding-window'; rename it or its entry point 'other'",
+    ),
 }
 
 
@@ -117,7 +145,7 @@ def test_what_is_broken_is_told_in_a_line_and_nothing_else_suffers(site: Path) -
     lines = [line for line in err.splitlines() if line != "hello"]
     assert code == 0 and len(lines) == len(BROKEN) + 1
     for name, (_, why) in BROKEN.items():
-        assert any(line.startswith(f"policy {name} of package package-{name} is not used: {why}") for line in lines)
+        assert f"policy {name} of package package-{name} is not used: {why}" in lines
     assert "policy sliding-window of package second is not used: another package has the same name" in lines
     listed = json.loads(out)
     assert [each["name"] for each in listed["policies"]] == [*BUILT_IN, "sliding-window"]
@@ -213,17 +241,16 @@ def test_a_policy_that_fails_while_it_works_fails_in_a_line(site: Path) -> None:
         "shouts": f"policy shouts failed: ValueError: {'x' * 187}…",
         "saves": "policy saves failed: what its plan saved is no number",
         "reports": "policy reports failed: the report of its plan is not numbers by name",
-        "changes": "policy changes failed: the changes of its plan are not Change by block row",
-        "digs": "policy digs failed: the changes of its plan are not Change by block row",
+        "changes": "policy changes failed: its plan changes block row 1 to int, not to a Change",
+        "digs": "policy digs failed: its plan changes -1, which is no block row of the session",
+        "talks": "policy talks failed: ZeroDivisionError: integer division or modulo by zero",
+        "mumbles": "policy mumbles failed: its reason is int, not a KeepReason",
         "poses": "policy poses failed: its plan is of another policy or context",
     }
     for name, words in said.items():
         assert run(site, "plan", SAMPLE, "-P", name)[::2] == (2, f"context-tui: {words}\n")
     assert "quiet" not in json.dumps(report(site, "inspect", SAMPLE, "--messages")), "what it believes is left out"
-    reasons = {each["reason"] for each in report(site, "plan", SAMPLE, "-P", "talks")["verdicts"]}
-    assert "kept: policy talks failed: ZeroDivisionError: integer division or modulo by zero" in reasons
-    reasons = {each["reason"] for each in report(site, "plan", SAMPLE, "-P", "mumbles")["verdicts"]}
-    assert "kept: policy mumbles failed: its reason is int, not a KeepReason" in reasons
+    assert run(site, "plan", SAMPLE, "-P", "talks", "--json")[::2] == (2, f"context-tui: {said['talks']}\n")
 
 
 def test_what_it_says_of_itself_is_of_its_type_or_left_out() -> None:
@@ -253,8 +280,9 @@ def test_a_plan_of_another_package_is_checked_before_it_is_used() -> None:
         ({"tokens_saved": "x"}, "what its plan saved is no number"),
         ({"report": {"cleared": "x"}}, "the report of its plan is not numbers by name"),
         ({"report": {7: 8}}, "the report of its plan is not numbers by name"),
-        ({"changes": {row: "x"}}, "the changes of its plan are not Change by block row"),
-        ({"changes": {10**9: plan.changes[row]}}, "the changes of its plan are not Change by block row"),
+        ({"changes": {row: "x"}}, f"its plan changes block row {row} to str, not to a Change"),
+        ({"changes": {10**9: plan.changes[row]}}, "its plan changes 1000000000, which is no block row of the session"),
+        ({"changes": {"x": plan.changes[row]}}, "its plan changes 'x', which is no block row of the session"),
     ]
     for change, message in [*wrong, ({}, ""), ({"report": None}, ""), ({"report": {"cleared": 1}}, "")]:
         policy = SimpleNamespace(name="defect-microcompact", plan=lambda *args, change=change: replace(plan, **change))
@@ -264,3 +292,14 @@ def test_a_plan_of_another_package_is_checked_before_it_is_used() -> None:
                 guarded.plan(plan.context, none, none)
         else:
             assert guarded.plan(plan.context, none, none).changes == plan.changes
+
+
+def test_a_reason_that_fails_is_an_error_of_the_plan_and_a_reason_on_screen() -> None:
+    plan = ct.plan(ct.open_session(SAMPLE), "manual", cut=2)
+    failing = replace(plan, keep_reason=lambda position, block: cast(Any, VerdictCode).TOO_SMALL)
+    policy = SimpleNamespace(name="manual", plan=lambda *args: failing)
+    guarded = GuardedPolicy(cast(Any, policy)).plan(plan.context, cast(Any, None), cast(Any, None))
+    with pytest.raises(ct.PlanError, match=r"^policy manual failed: AttributeError: .*TOO_SMALL$"):
+        list(guarded.iterate_verdicts())
+    mark = RowMarker(guarded.context, guarded).find_mark(100)
+    assert mark.verdict == "kept" and re.match("policy manual failed: AttributeError: .*TOO_SMALL$", mark.reason)

@@ -50,6 +50,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.json:
         write_json(build_report(plan, request))
     else:
+        list(plan.iterate_verdicts())  # raises the error of a policy that cannot give its reasons, as for --json
         print_report(session, plan, request)
     if not plan.has_changes:
         print_notice(plan.reason)

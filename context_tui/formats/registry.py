@@ -35,7 +35,7 @@ def _find_defect(name: str, loaded: Any) -> str:
         return "its name or about is not a text"
     if not (isinstance(loaded.suffixes, tuple) and loaded.suffixes and all(map(_is_suffix, loaded.suffixes))):
         return "its suffixes are not a tuple of texts like '.jsonl'"
-    return f"it calls itself {loaded.name!r}" if loaded.name != name else ""
+    return f"it calls itself {loaded.name!r}; rename it or its entry point {name!r}" if loaded.name != name else ""
 
 
 def _is_suffix(text: object) -> bool:

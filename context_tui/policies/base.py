@@ -14,6 +14,8 @@ from context_tui.compaction.plan import KeepReason, Plan, Trigger, VerdictCode
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 
+PHASES = ("before_call", "after_tools", "user_turn")
+"""Names of the moments at which a runtime may check its trigger."""
 ReferenceKind = Literal["", "tools", "policies", "marks", "message"]
 """Kind of object to which the values of a parameter refer."""
 

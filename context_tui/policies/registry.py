@@ -13,9 +13,9 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from context_tui.app.plugins import Guard, Plugins, QuietMember, format_renames
 from context_tui.compaction.changes import Change, LazyChanges
-from context_tui.compaction.plan import KeepReason, Plan, Trigger, VerdictCode
-from context_tui.errors import Error, PlanError
-from context_tui.policies.base import Belief, Params, Policy
+from context_tui.compaction.plan import KeepReason, Plan, Trigger
+from context_tui.errors import PlanError
+from context_tui.policies.base import PHASES, Belief, Params, Policy
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 
@@ -42,6 +42,7 @@ DEFAULT_POLICY, MANUAL_POLICY = "defect-microcompact", "manual"
 """The initial policy, and the policy for marks set by hand."""
 
 RENAMED_MEMBERS = {
+    "trigger_only": "flat_curves",
     "derived": "implied_value",
     "end": "slider_max",
     "believed": "believed_size",
@@ -54,19 +55,23 @@ RENAMED_MEMBERS = {
 def _find_policy_error(name: str, policy: Any) -> str:
     if renames := format_renames(policy, RENAMED_MEMBERS):
         return f"it is written for an older context-tui: {renames}"
-    missing = [member for member in _POLICY_MEMBERS if not hasattr(policy, member)]
+    missing = [each for each in _REQUIRED_MEMBERS if getattr(policy, each, None) is None]
     missing += [each for each in ("trigger", "plan") if getattr(type(policy), each, None) is getattr(Policy, each)]
-    if missing:
-        return f"it lacks {', '.join(missing)}"
+    has_defaults = all(hasattr(policy, each) for each in vars(Policy) if not each.startswith("_"))
+    if missing or not has_defaults:
+        remedy = "" if has_defaults else "; derive from policies.base.BasePolicy"
+        return f"it lacks {', '.join(missing) or 'the defaults of optional members'}{remedy}"
     if policy.name != name:
-        return f"it calls itself {policy.name!r}"
+        return f"it calls itself {policy.name!r}; rename it or its entry point {name!r}"
+    if not isinstance(policy.phases, frozenset) or not policy.phases.issubset(PHASES):
+        return f"its phases are {policy.phases!r}, not a frozenset of {', '.join(PHASES)}"
     if not (isinstance(policy.Params, type) and issubclass(policy.Params, Params)):
         return "its Params is not a subclass of policies.base.Params"
     policy.Params()
     return ""
 
 
-_POLICY_MEMBERS = tuple(name for name in (*Policy.__annotations__, *vars(Policy)) if not name.startswith("_"))
+_REQUIRED_MEMBERS = ("name", "about", "phases", "Params", "trigger", "plan")
 _QUIET_MEMBERS = {
     "implied_value": QuietMember(int),
     "slider_max": QuietMember(int),
@@ -92,7 +97,7 @@ class GuardedPolicy(Guard):
         self._check_own(plan.trigger, Trigger, "trigger")
         if error := _find_plan_error(plan, self._policy.name, context):
             raise self.fail(PlanError, error)
-        return replace(plan, keep_reason=lambda position, block: self._find_keep_reason(plan, position, block))
+        return replace(plan, keep_reason=partial(self._find_keep_reason, plan))
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
         sizes: object = self.call(PlanError, "", self._policy.curve, context, params, state, name, values)
@@ -104,11 +109,7 @@ class GuardedPolicy(Guard):
         return self.call(PlanError, "", self._policy.steps, params)
 
     def _find_keep_reason(self, plan: Plan, position: int, block: int | None) -> KeepReason:
-        """Return the reason; an error becomes the reason, because this runs while the screen is drawn."""
-        try:
-            return self._check_own(self.call(PlanError, "", plan.keep_reason, position, block), KeepReason, "reason")
-        except (Error, OSError) as error:
-            return KeepReason(VerdictCode.KEPT, str(error))
+        return self._check_own(self.call(PlanError, "", plan.keep_reason, position, block), KeepReason, "reason")
 
     def _check_own(self, answer: object, kind: type[T], label: str) -> T:
         return self.check(PlanError, answer, kind, f"its {label} is {{}}, not a {kind.__name__}")
@@ -125,8 +126,11 @@ def _find_plan_error(plan: Plan, name: str, context: Context) -> str:
     # Lazy changes are not checked: there may be tens of thousands.
     changes = {} if isinstance(plan.changes, LazyChanges) else plan.changes
     rows = range(len(context.facts.kind))
-    if not all(row in rows and isinstance(change, Change) for row, change in changes.items()):
-        return "the changes of its plan are not Change by block row"
+    for row, change in changes.items():
+        if row not in rows:
+            return f"its plan changes {row!r}, which is no block row of the session"
+        if not isinstance(change, Change):
+            return f"its plan changes block row {row} to {type(change).__name__}, not to a Change"
     return ""
 
 

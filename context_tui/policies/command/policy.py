@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, create_model
 
 from context_tui.compaction.plan import KeepReason, Plan, Trigger, VerdictCode
 from context_tui.errors import PlanError
-from context_tui.policies.base import BasePolicy, Params, Policy, param
+from context_tui.policies.base import PHASES, BasePolicy, Params, Policy, param
 from context_tui.policies.builtin.defect import SUMMARY_PROMPT
 from context_tui.policies.command.answer import AnswerReader, ContextCopy
 from context_tui.policies.command.program import Program, ProgramError
@@ -26,7 +26,6 @@ from context_tui.text.sanitize import sanitize_line, truncate_name
 
 PROTOCOL = 1
 DEFAULT_TIMEOUT_S = 10.0
-PHASES = ("before_call", "after_tools", "user_turn")
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _KEY = re.compile(r"[a-z][a-z0-9_]*")
 

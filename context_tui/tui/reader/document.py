@@ -19,6 +19,7 @@ from context_tui.session.facts import Facts
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, Kind
 from context_tui.text.sanitize import sanitize
+from context_tui.tokens.context_index import index_context
 from context_tui.tokens.measures import TokenTable
 from context_tui.tui.rendering import formatting, highlighting
 from context_tui.tui.rendering.languages import detect_language, find_path_language, measure_line_numbers
@@ -265,7 +266,7 @@ def _find_changes(subject: DocumentSource) -> Iterator[tuple[int, Change]]:
     if plan is None or subject.mark.verdict not in ("cleared", "truncated", "dropped"):
         return
     rows = [subject.location.block] if subject.location.block >= 0 else subject.rows
-    if plan.find_verdict(subject.location.message).outcome != "kept":
+    if plan.find_action(index_context(plan.context).position_of.get(subject.location.message, -1)):
         return
     for row in rows:
         change = plan.changes.get(row)

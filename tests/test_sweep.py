@@ -365,6 +365,24 @@ def test_money_is_added_in_one_unit_only() -> None:
     assert found.dominance.points["0"].saved == pytest.approx(0.3)
 
 
+@pytest.mark.parametrize(("large", "unit"), [("USD", "USD"), ("input tokens", "input tokens")])
+def test_the_unit_of_costs_is_that_of_most_tokens_whatever_fires(large: str, unit: str) -> None:
+    costs = {"a": "USD", "b": large, "c": "input tokens"}
+    rows = [
+        row(session, name, 0, 0)._replace(cost=SettingCost(9.0, 9.0, each), firings=int(session == "c" and name == "1"))
+        for session, each in costs.items()
+        for name in "012"
+    ]
+    sweeps = [
+        Sweep(_many()[:count], [each for each in rows if each.setting in "012"[:count]], current="0")
+        for count in (1, 2, 3)
+    ]
+    assert {found.cost_unit for found in sweeps} == {unit}
+    counted = "2 of 3 sessions; 1 has no price" if unit == "USD" else "2 of 3 sessions; 1 has a price in USD"
+    assert {found.format_coverage() for found in sweeps} == {f"costs of {counted}"}
+    assert Sweep(_many()[:1], [each for each in rows if each.session == "a"]).format_coverage() == ""
+
+
 def test_rows_go_to_json_and_back_and_into_columns() -> None:
     one = row("a", "0", 10, 5)
     assert parse_row_report(build_row_report(one)) == one

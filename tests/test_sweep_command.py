@@ -34,14 +34,14 @@ GRID = ("-P", "defect-microcompact", "-p", "keep_recent_turns=1..3", "-p", "min_
 COMMAND = (sys.executable, "-m", "context_tui", "sweep")
 
 
-def written(folder: Path, turns: int) -> Path:
+def written(folder: Path, turns: int, model: str = "claude-sonnet-4-5") -> Path:
     """Each turn reads 2,000 tokens that the next one quotes; names try to write on the terminal."""
     made, size = recordings.Recording(), 10_000
     for turn in range(turns):
         made.user(f"turn {turn}")
-        made.assistant(call(f"c{turn}", f"Re{ESC}ad", file_path=f"{turn}.py"), use=usage(0, read=size))
+        made.assistant(call(f"c{turn}", f"Re{ESC}ad", file_path=f"{turn}.py"), use=usage(0, read=size), model=model)
         made.results(result(f"c{turn}", f"{turn} line\n" * 1_000))
-        made.assistant(text("done"), use=usage(0, read=size + 2_000))
+        made.assistant(text("done"), use=usage(0, read=size + 2_000), model=model)
         size += 2_020
     folder.mkdir(parents=True, exist_ok=True)
     return made.write(folder)
@@ -351,6 +351,18 @@ def test_a_gate_that_is_kept(capsys: pytest.CaptureFixture[str], folder: Path, t
         "defect-microcompact",
         "defect-microcompact keep_recent_turns=1",
     ]
+
+
+def test_sessions_without_a_price_are_counted_where_money_is_shown(
+    capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path
+) -> None:
+    written(folder / "unpriced", 6, "unheard-of")
+    gate, new = tmp_path / "gate.toml", "defect-microcompact keep_recent_turns=1"
+    for limit, is_told in (("cost = 1", True), ("sent = 1", False)):
+        gate.write_text(f'old = "defect-microcompact"\nnew = "{new}"\n[limits]\n{limit}\n')
+        _, out, err = ran(capsys, folder, "--gate", gate, "--window", 30_000, "--jobs", 1)
+        assert ("gate: costs of 3 of 4 sessions; 1 has no price" in err) == is_told
+        assert "\ncosts of 3 of 4 sessions; 1 has no price, at cache prices\n" in out
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from context_tui.lab.sweep.recommendation import (
     Recommendation,
     format_recommendation,
     list_configurable_parameters,
+    rank_settings,
     recommend_setting,
 )
 from context_tui.lab.sweep.results import Sweep
@@ -142,8 +144,33 @@ def test_one_session_that_decides_is_too_little_evidence() -> None:
 
 def test_of_one_session_nothing_is_said_that_needs_several() -> None:
     sentences = " ".join(format_recommendation(recommend({"one": {33_000: 10.0, 60_000: 9.0}})))
-    assert sentences.startswith("Too little evidence") and "It changes 1 session; a recommendation needs" in sentences
+    assert sentences.startswith("Too little evidence") and "It changes the cost of 1 session: too few" in sentences
     assert "resamples" not in sentences and "of the saving is from one session" not in sentences
+
+
+def test_too_few_sessions_are_no_reason_for_resamples() -> None:
+    costs = {f"s{number}": {33_000: 10.0, 60_000: 9.0} for number in range(3)}
+    rows = [build_row(session, each, cost) for session, by in costs.items() for each, cost in by.items()]
+    rows = [row._replace(firings=0) if row.session == "s2" else row for row in rows]
+    grid = [build_grid(AUTO, [f"trigger_reserve={each}"])[0] for each in (33_000, 60_000)]
+    sweep = Sweep(grid, rows, current=grid[0].name, saving_unit="money")
+    few = "t changes the cost of 2 sessions: too few sessions to say; a recommendation needs 3."
+    assert f"I{few}" in format_recommendation(recommend_setting(sweep))
+    (ranked,) = rank_settings(sweep)
+    assert ranked.format("x", "USD").endswith(f"; i{few}") and "resample" not in ranked.format("x", "USD")
+    (ranked,) = rank_settings(replace(sweep, rows=[row._replace(firings=1) for row in rows]))
+    assert ranked.format("x", "USD").endswith("; it is the best in 1,000 of 1,000 resamples.")
+
+
+def test_sessions_without_a_price_are_counted() -> None:
+    costs = {f"s{number}": {33_000: 10.0, 60_000: 9.0} for number in range(3)}
+    rows = [build_row(session, each, cost) for session, by in costs.items() for each, cost in by.items()]
+    unpriced = SettingCost(99.0, 99.0, "input tokens")
+    rows = [row._replace(cost=unpriced) if row.session == "s2" else row._replace(firings=0) for row in rows]
+    grid = [build_grid(AUTO, [f"trigger_reserve={each}"])[0] for each in (33_000, 60_000)]
+    found = recommend_setting(Sweep(grid, rows, current=grid[0].name, saving_unit="money"))
+    assert found.unit == "USD"  # although only the other one has firings
+    assert "Costs of 2 of 3 sessions; 1 has no price." in format_recommendation(found)
 
 
 def test_only_parameters_that_the_agent_can_be_given_are_tuned() -> None:
@@ -191,7 +218,8 @@ def test_the_command_recommends_and_says_how_to_set_it(capsys: pytest.CaptureFix
         for name in ("best", "current")
     )
     assert report["saved"] == pytest.approx(current - best) and report["saved"] > 0
-    code, out, _ = tune(capsys, tmp_path, "--window", 200_000)
+    code, out, err = tune(capsys, tmp_path, "--window", 200_000)
+    assert "context-tui: refining around trigger_reserve=100000: 4 of 4 sessions done, with " in err
     assert code == 0 and f"Recommended: trigger_reserve={reserve} in place of" in out and native.split(" (")[0] in out
 
 

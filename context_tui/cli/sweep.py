@@ -23,6 +23,7 @@ from context_tui.errors import Error, ExitCode, PlanError, UnreadableSession
 from context_tui.lab.price.report import format_cache_reuse
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT, find_changed_params
 from context_tui.lab.sweep.gate import (
+    MONEY_LIMITS,
     Gate,
     build_gate_report,
     check_limits,
@@ -203,10 +204,11 @@ def run_sweep(
     policy_files: Sequence[Path | PolicyCommand] = (),
     jobs: int | None = None,
     scheduler: str | None = None,
+    purpose: str = "",
 ) -> Sweep:
     """Replay what the journal has no rows for, and return the results of all; the first setting is the current one.
 
-    On an interrupt, the journal has the rows that are finished.
+    On an interrupt, the journal has the rows that are finished. Messages on the progress begin with *purpose*.
     """
     known_rows = journal.rows if journal is not None else {}
     rows, unread, tasks = list[SweepRow](), list[UnreadSession](), list[SweepTask]()
@@ -220,7 +222,7 @@ def run_sweep(
         valid = f"{format_count(len(rows), 'row')} of {journal.path} still valid"
         print_notice(f"{valid}; {format_count(len(tasks), 'session')} to do")
     work = workers.SweepWork.from_settings(settings, sweep_options, policy_files)
-    progress = SweepProgress(len(tasks), len(settings))
+    progress = SweepProgress(len(tasks), len(settings), purpose)
     try:
         with _run_tasks(tasks, work, jobs, scheduler) as results, progress:
             for result in results:
@@ -272,8 +274,8 @@ class SchedulerUnreachable(Error):
 class SweepProgress:
     """Progress messages on stderr: one line that is updated on a terminal, or a few lines elsewhere."""
 
-    def __init__(self, sessions: int, settings: int) -> None:
-        self.done, self._total, self._settings = 0, sessions, settings
+    def __init__(self, sessions: int, settings: int, purpose: str = "") -> None:
+        self.done, self._total, self._settings, self._purpose = 0, sessions, settings, purpose
         self._live, self._started, self._reported_tenths = sys.stderr.isatty(), time.monotonic(), 0
 
     def __enter__(self) -> SweepProgress:
@@ -292,7 +294,7 @@ class SweepProgress:
 
     def _draw(self) -> None:
         sessions, settings = format_count(self._total, "session"), format_count(self._settings, "setting")
-        text = f"{self.done:,} of {sessions} done, with {settings} each"
+        text = f"{self._purpose}{self.done:,} of {sessions} done, with {settings} each"
         if self._live:
             remaining_s = (time.monotonic() - self._started) / self.done * (self._total - self.done) if self.done else 0
             text += f", about {remaining_s:,.0f} s remaining" if remaining_s >= 1 else ""
@@ -312,7 +314,10 @@ def report_unread(unread: Sequence[UnreadSession]) -> None:
 
 
 def _check_gate(gate: Gate, sweep: Sweep) -> int:
-    violations = [check for check in check_limits(gate, sweep) if not check.kept]
+    checks = check_limits(gate, sweep)
+    if (coverage := sweep.format_coverage()) and any(check.limit in MONEY_LIMITS for check in checks):
+        print_notice(f"gate: {coverage}")
+    violations = [check for check in checks if not check.kept]
     for violation in violations:
         print_notice(f"gate: {violation}")
         worse_sessions = [] if violation.session else list_worse_sessions(violation, gate, sweep)
@@ -361,7 +366,6 @@ def print_report(sweep: Sweep) -> None:
     leading_names = [sweep.current, *([sweep.dominance.best] if sweep.dominance.best else [])]
     names = [name for name in dict.fromkeys([*leading_names, *order, *dominated]) if name in points]
     numbers = {name: number for number, name in enumerate(names, 1)}
-    priced_count = max(each.priced_sessions for each in sweep.totals.values())
     cost_heads = [f"change in cost ({sweep.cost_unit})", "to fetch again", "extra calls per 1,000"]
     cost_heads = cost_heads if sweep.has_prices else []
     regret_head = f"tokens {sweep.regret_name}"
@@ -374,10 +378,7 @@ def print_report(sweep: Sweep) -> None:
     if len(names) > MAX_ROWS_SHOWN:
         print_lines(f"  {len(names) - MAX_ROWS_SHOWN:,} more; --json lists all")
     if sweep.has_prices:
-        unpriced_count = len(sweep.rows_by_session) - priced_count
-        unpriced = f"; {unpriced_count:,} without a price in {sweep.cost_unit} are not counted"
-        sessions = format_count(priced_count, "session") + (unpriced if unpriced_count else "")
-        print_lines(f"costs are at cache prices, of {sessions}")
+        print_lines(f"{sweep.format_coverage() or 'costs of all sessions'}, at cache prices")
     print_lines(*_format_standing(sweep))
     if sum(each.best is not None for each in sweep.dominance_by_project.values()) > 1:
         title = f"best in each project: saves most, with no more {sweep.regret_name} than with the current setting"

@@ -144,7 +144,7 @@ def _tune(
     grid: Sequence[str],
     sources: Sequence[SweepSource],
     sweep_options: SweepOptions,
-    run_settings: Callable[[Sequence[SweepSetting], SweepOptions], Sweep],
+    run_settings: Callable[..., Sweep],
 ) -> Tuning | str:
     """Sweep the configurable parameters of a policy, and return the recommendation, or the reason for none."""
     session = _open_largest(sources)
@@ -163,7 +163,8 @@ def _tune(
         more_settings = build_grid(policy, _propose_values(policy, best.params, names, session))
         new_settings = [each for each in more_settings if each.name not in sweep.totals]
         if new_settings:
-            more = run_settings(new_settings, sweep_options)
+            center = best.name.partition(" ")[2] or "the defaults"
+            more = run_settings(new_settings, sweep_options, purpose=f"refining around {center}: ")
             settings = merge_grids([sweep.settings, new_settings])
             sweep = replace(sweep, settings=settings, rows=[*sweep.rows, *more.rows])
     report_unread(sweep.unread)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -416,6 +417,16 @@ def test_a_session_priced_in_tokens_has_no_dollars() -> None:
     assert made.sweep.cost_unit == "USD" and "saves $3.00" in lines[1] and "saves $3.00" in lines[2]
     assert "saves 2,973,316 input tokens" in lines[3] and "$" not in lines[3]
     assert "no price" in lines[4]
+
+
+def test_sessions_without_a_price_are_counted() -> None:
+    made = made_up((0, 0, 0.0), (50, 10, -1.0))
+    assert "no price" not in said(made)
+    rows = [
+        *made.sweep.rows,
+        *(each._replace(session="t", cost=SettingCost(1, 1, "input tokens"), without=1) for each in made.sweep.rows),
+    ]
+    assert "costs of 1 of 2 sessions; 1 has no price" in said(SweepBoard(replace(made.sweep, rows=rows)))
 
 
 def test_projects_and_sessions_of_a_sweep_over_many() -> None:

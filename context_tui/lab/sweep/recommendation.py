@@ -46,22 +46,30 @@ Verdict = Literal[
 class RankedAt(NamedTuple):
     """The best setting if the agent needs ``extra_calls`` more calls per 1,000 removed tokens.
 
-    ``saved`` is the cost that it then saves, and ``wins`` the number of resamples in which it is the best.
+    ``saved`` is the cost that it then saves, ``wins`` the number of resamples in which it is the best, and ``sessions``
+    the number of priced ones that it changes.
     """
 
     extra_calls: float
     setting: str
     saved: float
     wins: int
+    sessions: int
 
     def format(self, name: str, unit: str) -> str:
         """Format it as a sentence, with *name* for the setting."""
         calls = f"With {self.extra_calls:+.3f} extra calls per 1,000 removed tokens"
         saving = f" and {format_saving(self.saved, unit, with_unit=True)}" if self.saved else ""
-        return (
-            f"{calls if self.extra_calls else 'Without extra calls'}, {name} is the best one{saving}; "
-            f"it is the best in {self.wins:,} of {RESAMPLES:,} resamples."
-        )
+        start = f"{calls if self.extra_calls else 'Without extra calls'}, {name} is the best one{saving}"
+        return f"{start}; {_format_wins(self.wins, self.sessions)}."
+
+
+def _format_wins(wins: int, sessions: int) -> str:
+    """Say in how many resamples a setting is the best, or that it changes too few sessions to say."""
+    if sessions >= MIN_SESSIONS:
+        return f"it is the best in {wins:,} of {RESAMPLES:,} resamples"
+    few = f"{format_count(sessions, 'session')}: too few sessions to say"
+    return f"it changes the cost of {few}; a recommendation needs {MIN_SESSIONS}"
 
 
 class GentlerSetting(NamedTuple):
@@ -88,6 +96,7 @@ class Recommendation:
         ranges: for each parameter that differs, the lowest and highest value among settings that save about as much.
         ranking: the best setting without extra calls and, where they were measured, with the measured number of them
             and at the upper end of its interval.
+        coverage: a clause on the sessions that the costs leave out; empty if there are none.
         gentler: a setting that saves at least ``GENTLER_SAVING`` as much while it loses ``GENTLER_LOSS`` less of what
             was needed later; of several, the one that saves most. None if there is none.
     """
@@ -105,6 +114,7 @@ class Recommendation:
     ranges: Mapping[str, tuple[Any, Any]]
     ranking: tuple[RankedAt, ...] = ()
     gentler: GentlerSetting | None = None
+    coverage: str = ""
 
     @property
     def refetch(self) -> float:
@@ -157,12 +167,8 @@ def recommend_setting(sweep: Sweep, extra_calls: Sequence[float] = ()) -> Recomm
     ranking = tuple(table.rank(rate) for rate in (0.0, *extra_calls))
     names, savings = table.names, table.savings
     best = names.index(ranking[0].setting)
-    rows = sweep.rows_by_session
-    gains = {
-        session: float(savings[number, best])
-        for number, session in enumerate(table.sessions)
-        if any(row.firings for row in rows[session] if row.setting in (names[best], current))
-    }
+    changed = zip(table.sessions, savings[:, best].tolist(), table.is_changed[:, best], strict=True)
+    gains = {session: saving for session, saving, is_changed in changed if is_changed}
     low, high = (float(bound) for bound in numpy.percentile((table.draws @ savings)[:, best], (5, 95)))
     verdict: Verdict = "recommended"
     if not any(totals.firings for totals in sweep.totals.values()):
@@ -177,8 +183,8 @@ def recommend_setting(sweep: Sweep, extra_calls: Sequence[float] = ()) -> Recomm
     ranges = _find_ranges(settings, names[best], current, totals)
     gentler = _find_gentler(sweep, names[best], totals) if totals[names[best]] > 0 else None
     compared = settings[names[best]], settings[current], sweep.totals[names[best]], today
-    saved, wins = sum(gains.values()), ranking[0].wins
-    return Recommendation(verdict, *compared, unit, saved, gains, (low, high), wins, ranges, ranking, gentler)
+    saved, wins, coverage = sum(gains.values()), ranking[0].wins, sweep.format_coverage()
+    return Recommendation(verdict, *compared, unit, saved, gains, (low, high), wins, ranges, ranking, gentler, coverage)
 
 
 def _find_gentler(sweep: Sweep, best: str, saved: Mapping[str, float]) -> GentlerSetting | None:
@@ -204,8 +210,8 @@ def rank_settings(sweep: Sweep, extra_calls: Sequence[float] = ()) -> tuple[Rank
 class _SavingsTable(NamedTuple):
     """Costs that settings save, compared with the current one, by session and setting.
 
-    ``call_savings`` are those of each extra call per 1,000 removed tokens. ``draws`` has the number of times
-    that a resample draws each session.
+    ``call_savings`` are those of each extra call per 1,000 removed tokens. ``is_changed`` tells where the setting or
+    the current one fires. ``draws`` has the number of times that a resample draws each session.
     """
 
     names: list[str]
@@ -213,6 +219,7 @@ class _SavingsTable(NamedTuple):
     savings: numpy.ndarray[Any, Any]
     call_savings: numpy.ndarray[Any, Any]
     is_allowed: numpy.ndarray[Any, Any]
+    is_changed: numpy.ndarray[Any, Any]
     draws: numpy.ndarray[Any, Any]
 
     def rank(self, rate: float) -> RankedAt:
@@ -220,7 +227,8 @@ class _SavingsTable(NamedTuple):
         rated = self.savings + rate * self.call_savings
         winner = int(numpy.argmax(numpy.where(self.is_allowed, rated.sum(axis=0), -numpy.inf)))
         winners = numpy.where(self.is_allowed, self.draws @ rated, -numpy.inf).argmax(axis=1)
-        return RankedAt(rate, self.names[winner], float(rated[:, winner].sum()), int((winners == winner).sum()))
+        saved, wins = float(rated[:, winner].sum()), int((winners == winner).sum())
+        return RankedAt(rate, self.names[winner], saved, wins, int(self.is_changed[:, winner].sum()))
 
 
 def _tabulate_savings(sweep: Sweep) -> _SavingsTable | None:
@@ -239,7 +247,10 @@ def _tabulate_savings(sweep: Sweep) -> _SavingsTable | None:
     is_allowed = [sweep.totals[name].overflows <= sweep.totals[sweep.current].overflows for name in names]
     draws = numpy.random.default_rng(SEED).multinomial(count, [1 / count] * count, RESAMPLES)
     savings = (totals[:, [current]] - totals, calls[:, [current]] - calls)
-    return _SavingsTable(names, list(costs), *savings, numpy.array(is_allowed), draws)
+    fired = {(row.session, row.setting) for row in sweep.rows if row.firings}
+    has_fired = numpy.array([[(session, name) in fired for name in names] for session in costs])
+    is_changed = has_fired | has_fired[:, [current]]
+    return _SavingsTable(names, list(costs), *savings, numpy.array(is_allowed), is_changed, draws)
 
 
 def _find_ranges(
@@ -279,6 +290,8 @@ def format_recommendation(recommendation: Recommendation) -> list[str]:
     sentences = [f"{answer} {best}."]
     cost = format_cost(result.refetch, unit, with_unit=True)
     sentences.append(f"It {saving}, with {cost} counted for fetching again what was needed later.")
+    if result.coverage:
+        sentences.append(f"{result.coverage[0].upper()}{result.coverage[1:]}.")
     needed, needed_today = totals.drops.tokens_used_later or 0, result.current_totals.drops.tokens_used_later or 0
     sentences.append(f"Dropped although needed later: {needed:,} tokens (today {needed_today:,}).")
     if result.gentler:
@@ -298,15 +311,12 @@ def format_recommendation(recommendation: Recommendation) -> list[str]:
     if worse:
         most = format_cost(-min(worse), unit, with_unit=True)
         sentences.append(f"It costs more in {format_count(len(worse), 'session')}, by at most {most}.")
-    if totals.sessions > 1:
+    wins = _format_wins(result.wins, len(result.gains))
+    if len(result.gains) >= MIN_SESSIONS:
         low, high = (format_saving(bound, unit, with_unit=True) for bound in result.interval)
-        wins = f"it is the best setting in {result.wins:,} of {RESAMPLES:,}"
-        sentences.append(f"In nine of ten resamples of the sessions it {low} to {high.removeprefix('saves ')}; {wins}.")
-    sentences += _format_ranking(result)
-    if result.verdict == "too little evidence" and len(result.gains) < MIN_SESSIONS:
-        affected = format_count(len(result.gains), "session")
-        sentences.append(f"It changes {affected}; a recommendation needs {MIN_SESSIONS}.")
-    return sentences
+        wins = f"In nine of ten resamples of the sessions it {low} to {high.removeprefix('saves ')}; {wins}"
+    sentences.append(f"{wins[0].upper()}{wins[1:]}.")
+    return sentences + _format_ranking(result)
 
 
 def _format_ranking(result: Recommendation) -> list[str]:

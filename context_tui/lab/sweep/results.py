@@ -109,11 +109,19 @@ class Sweep:
 
     @cached_property
     def cost_unit(self) -> str:
-        """Unit of most priced sessions that a setting changes, or empty; costs in other units are not added."""
-        rows = [row for row in self.rows if row.cost is not None]
-        fired = {row.session for row in rows if row.firings}
-        units = Counter(row.cost.unit for row in rows if row.cost and (row.session in fired or not fired))
-        return max(units, key=lambda unit: units[unit], default="")
+        """Unit of the sessions that send most tokens without a policy, whatever the settings; empty without prices."""
+        units = Counter[str]()
+        for row in self.rows:
+            if row.cost:
+                units[row.cost.unit] += row.without
+        return max(units, key=units.__getitem__, default="")
+
+    def format_coverage(self) -> str:
+        """Say of how many sessions the costs are, or return an empty string if they are unknown or of all sessions."""
+        priced, count = max(each.priced_sessions for each in self.totals.values()), len(self.rows_by_session)
+        has = "has" if count - priced == 1 else "have"
+        price = f"{has} no price" if self.cost_unit == "USD" else f"{has} a price in USD"
+        return f"costs of {priced:,} of {count:,} sessions; {count - priced:,} {price}" if 0 < priced < count else ""
 
     @property
     def point_unit(self) -> str:

@@ -122,6 +122,8 @@ def format_setting(board: SweepBoard, width: int) -> Iterator[list[Run]]:
     yield _format_title(board, name, totals, width)
     if totals is not None:
         yield _format_totals(board, totals, width)
+        if board.sweep.has_prices and (coverage := board.sweep.format_coverage()):
+            yield [(shorten_at_word(f"  {coverage}", width), MUTED)]
     yield _format_changes(board, setting, width)
     for text in format_native_lines(board, setting):
         yield [("  ", ""), (shorten_at_word(format_safe_line(text), width - 2), MUTED)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -19,9 +20,9 @@ sys.path.insert(0, str(ROOT))
 
 import context_tui as ct  # noqa: E402
 from context_tui.lab.regret.cases import RemainingContext  # noqa: E402
-from context_tui.lab.regret.index import build_use_index  # noqa: E402
+from context_tui.lab.regret.index import MIN_USE_WEIGHT, build_use_index  # noqa: E402
 from context_tui.lab.replay.recording import Recording  # noqa: E402
-from context_tui.lab.replay.result import Replay, find_changed_rows  # noqa: E402
+from context_tui.lab.replay.result import NEVER_REMOVED, Replay, find_changed_rows  # noqa: E402
 from context_tui.lab.replay.walk import replay  # noqa: E402
 from scripts.pages import build_page_parser, print_or_write_page  # noqa: E402
 
@@ -100,14 +101,20 @@ def judge_labels(labels: Sequence[Label], folder: Path) -> Iterator[Verdict]:
 
 
 def _is_needed(row: int, context: RemainingContext) -> bool:
-    """Return whether a block has the needle of a lost use; of content that is fetched again, half of the needles."""
+    """Return whether a block has the needles of a lost use; of content that is fetched again, half of the needles."""
+    held, lost = Counter[tuple[str, int, int]](), Counter[tuple[str, int, int]]()
+    removed_at = context.removed_by_recording.get(row, NEVER_REMOVED)
     for holder, uses in context.uses.by_row.items():
-        for (tier, _), group in groupby(uses, lambda use: (use.tier, use.message)):
-            lost_uses = [use for use in group if context.is_unsatisfied(holder, use)]
-            held = sum(row in (holder, *use.copies) for use in lost_uses)
-            if held and (tier != "re-fetch" or held * 2 >= len(lost_uses)):
-                return True
-    return False
+        for use in uses:
+            if use.message < removed_at and context.is_unsatisfied(holder, use):
+                key = use.tier, use.message, holder if use.tier == "re-fetch" else -1
+                lost[key] += use.weight
+                held[key] += use.weight if row == holder or row in use.copies else 0
+    return any(
+        weight * 2 >= lost[key] if key[0] == "re-fetch" else weight >= MIN_USE_WEIGHT
+        for key, weight in held.items()
+        if weight
+    )
 
 
 @dataclass(frozen=True)

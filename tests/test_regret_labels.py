@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from context_tui.session.values import Kind
 from scripts.regret import compute_score, judge_labels, read_labels
+from tests.formats.recordings import Recording, call, result, text
 from tests.test_regret import (
     CODE,
     EDIT,
@@ -82,24 +85,28 @@ def test_an_item_of_a_list_is_the_same_in_a_patch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("held", "cases"),
-    [
-        ("async def blockSizes(path):", 1),
-        ("func (s *Store) blockSizes() int {", 1),
-        ("\tstatic blockSizes(path: string): number {", 1),
-        ("BLOCK_SIZES=1", 1),
-        ("sizes = blockSizes(path)", 0),
-    ],
-)
-def test_a_single_name_counts_where_it_is_defined(held: str, cases: int) -> None:
-    said = f"Next is {'BLOCK_SIZES' if held[0] == 'B' else 'blockSizes'}."
-    assert len(dropped_first(("Bash", {"command": "./show"}, held), NOTHING, said)) == cases
-
-
-@pytest.mark.parametrize(
     ("held", "said", "cases"),
     [
         ("sizes = load_block_sizes(path)", "Next is load_block_sizes.", 1),
+        ("variant: sidebarText", "It uses the variant sidebarText.", 1),
+        ("style={backgroundColor}", "It sets backgroundColor.", 0),
+        ("rowSize = endRow", "So rowSize is endRow.", 1),  # two short names
+        ("issue ENG-207: tags", "This is the scenario of ENG-207.", 1),
+        ("text is UTF-16 here", "It is UTF-16 indeed.", 0),
+        ("child ct-raf.4 is open", "I close ct-raf.4 now.", 1),
+        ("use grid-raf.4 here", "It is grid 4 of raf.", 0),
+        ("mise run test", "Next: mise run test", 1),
+        ("npm run build", "Next: npm run build", 0),
+        ("npm run themes", "Next: npm run themes", 1),
+        ("then run test", "I then run test again.", 0),
+        ("colour #00d7ff", "It prints #00d7ff as it is.", 1),
+        ("colour #ffffff", "It prints #ffffff as it is.", 0),
+        ("in /home/me/engine-two/src", "I work in /home/me/engine-two then.", 1),
+        ("in /home/me/engine/src", "I work in /home/me/engine then.", 0),
+        ("see github.com/kit-org", "That is github.com/kit-org here.", 0),
+        ("published @kit/eval@1.2", "I look at @kit/eval now.", 1),
+        ("import './App.css'", "I open /src/App.css next.", 1),
+        ("notes in engine-two/README.md", "I edit /me/engine-two/README.md now.", 1),
         ("x.getBoundingClientRect()", "Next is getBoundingClientRect.", 0),
         ('"id": "ct-s0b9"', "I close ct-s0b9.", 1),
         ("class grid-7xl", "I use grid-7xl.", 0),
@@ -107,7 +114,7 @@ def test_a_single_name_counts_where_it_is_defined(held: str, cases: int) -> None
         ("authors: you@example.com", "__email__ = 'you@example.com'", 0),
         ("(tag: v4.41.0-next.1)", "npm has 4.41.0-next.1 already.", 1),
         ("listening on 127.0.0.1", "It listens on 127.0.0.1.", 0),
-        ("  -n, --append-notes string   Notes", "I pass --append-notes to it.", 1),
+        ("  --append-notes, --close-first", "I pass --append-notes and --close-first to it.", 1),
         ("I ran x --append-notes", "I pass --append-notes to it.", 0),
         (
             "origin git@host:a.git (https://github.com/ada/engine.git)",
@@ -132,10 +139,71 @@ def test_single_words_that_nobody_writes_by_chance(held: str, said: str, cases: 
     assert len(dropped_first(("Bash", {"command": "./show"}, held), NOTHING, said)) == cases
 
 
-@pytest.mark.parametrize(("command", "cases"), [("grep -rn blockSizes src", 1), ("./run blockSizes", 0)])
-def test_a_single_name_counts_where_it_is_searched_for(command: str, cases: int) -> None:
-    show = ("Bash", {"command": "./show"}, "the value of blockSizes is odd")
+@pytest.mark.parametrize(("command", "cases"), [("grep -rn rowSize src", 1), ("./run rowSize", 0)])
+def test_a_short_name_counts_alone_where_it_is_searched_for(command: str, cases: int) -> None:
+    show = ("Bash", {"command": "./show"}, "the value of rowSize is odd")
     assert len(dropped_first(show, NOTHING, ("Bash", {"command": command}, "none"))) == cases
+
+
+def test_short_names_that_other_blocks_hold_too_count_together() -> None:
+    shows = [("Bash", {"command": "./show"}, held) for held in ("rowSize", "endRow", "rowSize endRow")]
+    found = session(*shows, "So rowSize is endRow.")
+    rows = {answer_of(found, step): 7 for step in range(3)}
+    assert [case.message for case in regretted(found, rows).cases] == [6]
+    del rows[answer_of(found, 0)]  # one of the names stays
+    assert not regretted(found, rows).cases
+
+
+def test_a_name_in_the_old_text_of_an_edit() -> None:
+    edit = ("Edit", {"file_path": "/src/x.py", "old_string": "    ip_variant: str,", "new_string": ""}, "ok")
+    assert [case.needle for case in dropped_first(("Bash", {"command": "./show"}, "ip_variant=1"), NOTHING, edit)]
+
+
+def test_the_working_folder_is_in_every_context() -> None:
+    show = ("Bash", {"command": "./show"}, "in /home/me/engine-two")
+    found = session(show, NOTHING, ("Bash", {"command": "cd /home/me/engine-two"}, ""))
+    assert regretted(found, {answer_of(found, 0): 5}).cases
+    there = replace(found, info=replace(found.info, cwd="/home/me/engine-two"))
+    assert not regretted(there, {answer_of(there, 0): 5}).cases
+
+
+def test_the_source_of_a_use_is_a_block_that_the_recording_had_not_dropped(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user()
+    for step, held in enumerate(("ENG-207 is about load_all_rows", "ENG-207 is open")):
+        recording.assistant(call(f"c{step}", "Bash", command="./show"))
+        recording.results(result(f"c{step}", held))
+        if not step:
+            recording.boundary()
+            recording.summary()
+    recording.assistant(text("Next is ENG-207 with load_all_rows."))
+    found = recording.open(tmp_path)
+    newer = [row for row in range(len(found.facts.kind)) if found.facts.kind[row] == Kind.TOOL_RESULT][-1]
+    assert [case.needle for case in regretted(found, {newer: len(found) - 1}).cases] == ["ENG-207"]
+
+
+def test_a_read_that_shows_most_of_the_file_again_after_others_changed_it() -> None:
+    changed = NUMBERED + "\n     7→and a line of somebody else"
+    assert [case.tier for case in dropped_first(READ, NOTHING, (*READ[:2], changed))] == ["re-fetch"]
+
+
+def test_another_read_that_shows_almost_only_known_lines_after_an_edit() -> None:
+    lines = [f"the row {number} holds {number * 7919} in all" for number in range(30)]
+    edit = ("Edit", {"file_path": "/src/rows.txt", "old_string": lines[6], "new_string": "the row 6 is no more"}, "ok")
+    lines_after = [line.replace(lines[6], "the row 6 is no more") for line in lines]
+    for shown, tiers in ((20, ["re-fetch"]), (8, [])):
+        part = ("Read", {"file_path": "/src/rows.txt", "limit": shown}, "\n".join(lines_after[:shown]))
+        found = session(("Read", {"file_path": "/src/rows.txt"}, "\n".join(lines)), edit, part)
+        assert [case.tier for case in regretted(found, {answer_of(found, 0): 5}).cases] == tiers
+
+
+@pytest.mark.parametrize(("shown", "tiers"), [(ROWS, ["re-fetch"]), (ROWS[:6], [])])
+def test_a_command_of_another_kind_that_prints_what_a_read_showed(shown: list[str], tiers: list[str]) -> None:
+    loop = ("Bash", {"command": "for f in *.txt; do ./print $f; done"}, "\n".join(["--- rows", *shown]))
+    read = ("Read", {"file_path": "/src/rows.txt"}, "\n".join(ROWS))
+    assert [case.tier for case in dropped_first(read, NOTHING, loop)] == tiers
+    edit = ("Edit", {"file_path": "/src/rows.txt", "old_string": "x = 1", "new_string": "x = 2"}, "ok")
+    assert not dropped_first(read, edit, loop)
 
 
 def test_a_path_that_many_dropped_blocks_name() -> None:

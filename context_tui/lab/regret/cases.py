@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 from context_tui.compaction.changes import Change
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.recorded_compactions import RecordedCompaction
-from context_tui.lab.regret.index import TIERS, BlockUse, UseIndex, UseTier
+from context_tui.lab.regret.index import MIN_USE_WEIGHT, TIERS, BlockUse, UseIndex, UseTier
 from context_tui.lab.replay.result import NEVER_REMOVED, Replay
 from context_tui.session.blocks import get_text
 from context_tui.session.jsontext import compact_text
@@ -128,13 +129,18 @@ class RemainingContext:
 
     def find_unsatisfied_use(self, row: int) -> BlockUse | None:
         """Return the first use, in the block's highest tier, whose needle the context no longer holds, or None."""
-        return next((use for use in self.uses.by_row.get(row, ()) if self.is_unsatisfied(row, use)), None)
+        for _, uses in groupby(self.uses.by_row.get(row, ()), key=lambda use: (use.tier, use.message)):
+            lost_uses = [use for use in uses if self.is_unsatisfied(row, use)]
+            if sum(use.weight for use in lost_uses) >= MIN_USE_WEIGHT:
+                return lost_uses[0]
+        return None
 
     def is_unsatisfied(self, row: int, use: BlockUse) -> bool:
         """Return whether neither the block nor a copy still holds the needle in the context at the time of the use."""
         if use.message >= self.removed_by_recording.get(row, NEVER_REMOVED):
             return False
-        return not any(self.contains(holder, use.needle, use.message) for holder in (row, *use.copies))
+        holders = chain((row,), reversed(use.copies))
+        return not any(self.contains(holder, use.needle, use.message) for holder in holders)
 
     def count_removed_tokens(self, row: int) -> int:
         """Return how many estimated tokens the policy removed from a block."""

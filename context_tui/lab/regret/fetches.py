@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -15,8 +15,12 @@ MAX_EARLIER_FETCHES = 20
 """Maximum number of earlier fetches of one call or file that are compared with a new one."""
 SAME_CALL_SHARE, SAME_FILE_SHARE = 0.95, 0.5
 """Minimum shares of a result's lines that an earlier result contains: any result, or a different read of the file."""
+UNCHANGED_SHARE = 0.9
+"""Minimum share of the lines of another read of an edited file that are known, so that it shows no change."""
 MIN_REPEATED_LINES = 3
 """Minimum number of lines that a different read of the same file has in common with the earlier one."""
+SHOWN_SHARE, MIN_SHOWN_LINES = 0.8, 5
+"""Minimum share and number of the long lines of a read of a file that the output of another command shows again."""
 MAX_SAMPLE_LINES = 9
 """Maximum number of lines of a fetch that are searched for in other blocks."""
 MIN_FETCHED_CHARS = 40
@@ -64,6 +68,7 @@ class FetchLog:
         self._by_key: dict[str, deque[Fetch]] = defaultdict(make_queue)
         self._by_name: dict[str, deque[Fetch]] = defaultdict(make_queue)
         self._by_lines: dict[frozenset[str], deque[Fetch]] = defaultdict(make_queue)
+        self._read_of_line: dict[str, Fetch] = {}
         self._last_edit = -1
         self._edits: dict[str, list[_Edit]] = defaultdict(list)
 
@@ -102,6 +107,20 @@ class FetchLog:
             self._by_lines[frozenset(fetch.lines)].append(fetch)
         for path in fetch.effect.read_paths:
             self._by_name[_get_file_name(path)].append(fetch)
+        if fetch.effect.read_paths:
+            self._read_of_line |= dict.fromkeys(_find_long_lines(fetch.lines), fetch)
+
+    def add_output(self, output: Fetch, call_message: int, call_row: int) -> None:
+        """Add the result of a command of unknown effect, and record whether it shows what reads of files showed."""
+        shown: dict[int, list[str]] = defaultdict(list)
+        for line in _find_long_lines(output.lines):
+            if read := self._read_of_line.get(line):
+                shown[read.row].append(line)
+        for row, lines in shown.items():
+            read = self._read_of_line[lines[0]]
+            is_most = len(lines) >= max(SHOWN_SHARE * len(_find_long_lines(read.lines)), MIN_SHOWN_LINES)
+            if is_most and not self._was_edited_since(read, output._replace(effect=read.effect)):
+                self.refetches.append(Refetch(row, call_message, call_row, output.effect, _sample_lines(lines)))
 
     def _find_earlier(self, new: Fetch) -> list[Fetch]:
         """Return the earlier fetches of the same call or file, or with the same lines, newest first."""
@@ -118,8 +137,8 @@ class FetchLog:
     @staticmethod
     def _is_refetch(fetch: Fetch, earlier: Fetch) -> bool:
         repeated, count = len(fetch.lines.keys() & earlier.lines), len(fetch.lines)
-        is_other_read = fetch.effect.fetch_key != earlier.effect.fetch_key
-        is_same_content = is_other_read and repeated >= max(SAME_FILE_SHARE * count, MIN_REPEATED_LINES)
+        is_file = fetch.effect.read_paths or fetch.effect.fetch_key != earlier.effect.fetch_key
+        is_same_content = is_file and repeated >= max(SAME_FILE_SHARE * count, MIN_REPEATED_LINES)
         return is_same_content or repeated >= SAME_CALL_SHARE * count
 
     def _find_slices(self, new: Fetch, earlier: Sequence[Fetch]) -> dict[int, set[str]]:
@@ -136,8 +155,9 @@ class FetchLog:
 
     @staticmethod
     def _is_unchanged_part(fetch: Fetch, earlier: Fetch) -> bool:
-        """Return whether a different read of a file returned only known lines: the changes are elsewhere."""
-        return fetch.effect.fetch_key != earlier.effect.fetch_key and fetch.lines.keys() <= earlier.lines.keys()
+        """Return whether a different read of a file returned almost only known lines: the changes are elsewhere."""
+        repeated = len(fetch.lines.keys() & earlier.lines)
+        return fetch.effect.fetch_key != earlier.effect.fetch_key and repeated >= UNCHANGED_SHARE * len(fetch.lines)
 
     def _was_edited_since(self, earlier: Fetch, fetch: Fetch) -> bool:
         """Return whether an edit since an earlier fetch changed lines of a new one, or may have.
@@ -159,8 +179,12 @@ class FetchLog:
 
 def _sample_lines(lines: list[str]) -> list[str]:
     """Return a few lines, preferably long ones, from all parts."""
-    lines = [line for line in lines if len(line) >= MIN_LINE_LENGTH] or lines
+    lines = _find_long_lines(lines) or lines
     return lines[:: len(lines) // MAX_SAMPLE_LINES + 1]
+
+
+def _find_long_lines(lines: Iterable[str]) -> list[str]:
+    return [line for line in lines if len(line) >= MIN_LINE_LENGTH]
 
 
 def _get_file_name(path: str) -> str:

@@ -6,15 +6,15 @@ lost only if the block and all copies were removed.
 
 - *re-fetch*: a call fetches the content of a block again: the same call with the same result, or a read of the same
   file with at least half its lines from the block, or from several that read parts of it. If the agent had changed the
-  file in between, the call is counted separately and is no use, unless another read shows no line that changed.
-  Commands that do more than read, and commands that check a state (``git status``, a test run), fetch nothing.
+  file in between, the call is counted separately and is no use, unless another read shows almost no line that changed.
+  Commands that do more than read, and commands that check a state (``git status``, a test run), fetch nothing, unless
+  they show most of an earlier read of a file.
 - *edit*: the old text of an edit, by line; or lines that remain in a rewritten file.
-- *reference*: a rare needle in an assistant's message: a long line, a path, a long number or name, an id, an address, a
-  line of a file, a name that an earlier block defines or a call searches for, or two shorter lines or names in code
-  (:mod:`~.needles`). A needle is rare if at most :data:`MAX_CERTAIN_HOLDERS` earlier blocks contain it, or
-  :data:`MAX_HOLDERS` if the assistant may have guessed it, and neither the system prompt nor a tool's description does.
-  A full compaction drops all of these blocks at once, so what counts is that none remains. A line that the assistant
-  said first is no reference, unless it is in a call.
+- *reference*: a needle in an assistant's message: a long line, a file, a folder, a long number, a name, an id, an
+  address, a task, a line of a file, or two shorter lines or names in code (:mod:`~.needles`). If the assistant may have
+  guessed it, at most :data:`MAX_HOLDERS` earlier blocks contain it. A full compaction drops all blocks with a needle at
+  once, so what counts is that none remains. Neither the system prompt, a tool's description nor the name of the working
+  folder contains a needle. A line that the assistant said first is no reference, unless it is in a call.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from context_tui.lab.regret.needles import (
     cut_excerpt,
     extract_block_text,
     find_cited_lines,
-    find_definitions,
     find_lines,
     find_paths,
     find_shown_lines,
@@ -45,7 +44,7 @@ from context_tui.lab.regret.tool_calls import CallEffect, analyze_call
 from context_tui.lab.regret.tools import TOOL_VERBS
 from context_tui.lab.replay.history import History
 from context_tui.lab.replay.recording import Recording
-from context_tui.lab.replay.result import CompactionHandling
+from context_tui.lab.replay.result import NEVER_REMOVED, CompactionHandling
 from context_tui.session.jsontext import compact_text
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, Checkpoint, Kind, MessageFlag, Role
@@ -57,7 +56,7 @@ TIERS: tuple[UseTier, ...] = ("re-fetch", "edit", "reference")
 MAX_HOLDERS = 3
 """Maximum number of earlier blocks with a needle that the assistant may have guessed, such as a shorter line."""
 MAX_CERTAIN_HOLDERS = 50
-"""Maximum for a needle that the assistant cannot have guessed, such as a number, a rare path or a name."""
+"""Maximum for a line of an edit, and number of the newest blocks among which the source of a needle is searched for."""
 MIN_EDIT_LINE_LENGTH = 16
 """Minimum length in characters for a line of an edit's old text to be attributed."""
 LONG_LINE_LENGTH = 32
@@ -70,6 +69,19 @@ MIN_USE_WEIGHT = 2
 _SEARCH_COMMAND = re.compile(r"\b(?:grep|rg|select-string)\b", re.IGNORECASE)
 
 
+class EarlierRows(Sequence[int]):
+    """The first rows of a long list, which all uses of a needle share."""
+
+    def __init__(self, rows: Sequence[int], length: int) -> None:
+        self.rows, self.length = rows, length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.rows[: self.length][place] if isinstance(place, slice) else self.rows[range(self.length)[place]]
+
+
 class BlockUse(NamedTuple):
     """A later use of a block's content by the assistant.
 
@@ -78,6 +90,7 @@ class BlockUse(NamedTuple):
         needle: the text that both blocks contain.
         evidence: the line or call that shows the use.
         copies: rows of other earlier blocks that contain the needle.
+        weight: weight of the needle; lost needles of one message with :data:`MIN_USE_WEIGHT` together are a loss.
     """
 
     tier: UseTier
@@ -85,7 +98,8 @@ class BlockUse(NamedTuple):
     block: int
     needle: str
     evidence: str
-    copies: tuple[int, ...] = ()
+    copies: Sequence[int] = ()
+    weight: int = MIN_USE_WEIGHT
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +132,7 @@ class _Mention(NamedTuple):
 
     needle: str
     row: int
-    holders: tuple[int, ...]
+    holders: Sequence[int]
     sources: tuple[int, ...]
     weight: int = 0
 
@@ -141,11 +155,11 @@ class _NeedleRows:
 def build_use_index(session: Session | Recording, checkpoint: Checkpoint = lambda: None) -> UseIndex:
     """Build the index of a session by reading the text of every message; *checkpoint* may raise to stop."""
     recording = Recording(session) if isinstance(session, Session) else session
-    unsorted_uses, stale = _UseIndexer(recording.session, checkpoint).find_uses()
-    order = {tier: number for number, tier in enumerate(TIERS)}
-    by_row = {row: sorted(uses, key=lambda use: (order[use.tier], use.message)) for row, uses in unsorted_uses.items()}
     handlings: tuple[CompactionHandling, ...] = "keep", "ignore"
     removals = {handling: _find_recorded_removals(recording, handling) for handling in handlings}
+    unsorted_uses, stale = _UseIndexer(recording.session, removals["keep"], checkpoint).find_uses()
+    order = {tier: number for number, tier in enumerate(TIERS)}
+    by_row = {row: sorted(uses, key=lambda use: (order[use.tier], use.message)) for row, uses in unsorted_uses.items()}
     return UseIndex(recording.session, len(recording.session.facts.kind), by_row, stale, removals)
 
 
@@ -162,16 +176,14 @@ def _find_recorded_removals(recording: Recording, recorded: CompactionHandling) 
 class _UseIndexer:
     """Search for uses: a pass over the assistant's messages for needles, and one over the others for sources."""
 
-    def __init__(self, session: Session, checkpoint: Checkpoint) -> None:
-        self.session, self.facts, self.checkpoint = session, session.facts, checkpoint
+    def __init__(self, session: Session, removals: Mapping[int, int], checkpoint: Checkpoint) -> None:
+        self.session, self.facts, self.removals, self.checkpoint = session, session.facts, removals, checkpoint
         self.owner = session.facts.block_message
         self.uses_by_row: dict[int, list[BlockUse]] = defaultdict(list)
         self.effects: dict[int, CallEffect] = {}
         self.texts: dict[int, str] = {}
         self.tokens, self.paths, self.lines = _NeedleRows(), _NeedleRows(), _NeedleRows()
-        self.definitions = set[tuple[int, str]]()  # names by row of the input that defines them
         self.edited_lines: dict[int, list[str]] = {}
-        self.replaced_needles: dict[int, set[str]] = defaultdict(set)  # by message, texts that its edits replace
         self.rewritten_lines: dict[int, list[str]] = {}
 
     def find_uses(self) -> tuple[Mapping[int, list[BlockUse]], Mapping[int, list[int]]]:
@@ -196,7 +208,7 @@ class _UseIndexer:
             self._find_edit_uses(row, lines, same_file_only=True)
         self._find_reference_uses()
         for refetch in fetches.refetches:
-            evidence = refetch.effect.fetch_key[:200]
+            evidence = (refetch.effect.fetch_key or " ".join(self.texts[refetch.block].split()))[:200]
             copies = {line: self._find_copies(line, refetch) for line in refetch.lines if line in self.lines.rows}
             for line in sorted(copies, key=lambda line: len(copies[line]))[:MAX_NEEDLES]:
                 use = BlockUse("re-fetch", refetch.message, refetch.block, line, evidence, copies[line])
@@ -219,16 +231,12 @@ class _UseIndexer:
                 if effect != CallEffect():
                     self.effects[row] = effect
                 if effect.replaced_texts:
-                    replaced_text = "\n".join(effect.replaced_texts)
-                    lines = self.edited_lines[row] = find_lines(replaced_text, MIN_EDIT_LINE_LENGTH)
-                    self.lines.add(row, lines)
-                    self.replaced_needles[message] |= {*lines, *find_tokens(replaced_text), *find_paths(replaced_text)}
+                    self.edited_lines[row] = find_lines("\n".join(effect.replaced_texts), MIN_EDIT_LINE_LENGTH)
+                    self.lines.add(row, self.edited_lines[row])
                 if effect.written_text:
                     self.rewritten_lines[row] = list(filter(is_distinctive_line, find_lines(effect.written_text)))
             found = dict.fromkeys([*find_tokens(text), *find_cited_lines(text)])  # in order: ties go to the first
-            self.tokens.add(row, tokens := list(filter(weigh_token, found)))
-            if row in self.effects:
-                self.definitions |= {(row, name) for name in find_definitions(text).intersection(tokens)}
+            self.tokens.add(row, filter(weigh_token, found))
             self.paths.add(row, find_paths(text))
             self.lines.add(row, find_lines(text.replace("`", "\n")))
 
@@ -243,15 +251,16 @@ class _UseIndexer:
             return
         for row in facts.blocks_of(message):
             call_row = facts.tool_use_of(row) if facts.kind[row] == Kind.TOOL_RESULT else -1
-            effect = self.effects.get(call_row)
-            if effect is None or facts.block_flags[row] & BlockFlag.ERROR:
+            if call_row not in self.texts or facts.block_flags[row] & BlockFlag.ERROR:
                 continue
+            effect = self.effects.get(call_row, CallEffect())
             if effect.changed_paths:
                 fetches.add_edit(effect, self.owner[call_row])
-            elif effect.fetch_key:
-                text = extract_block_text(self.session.content.blocks(message)[facts.ordinal(row)])
-                lines = dict.fromkeys(find_lines(text, 4))
-                fetches.add_fetch(Fetch(row, message, effect, lines), self.owner[call_row], call_row)
+                continue
+            text = extract_block_text(self.session.content.blocks(message)[facts.ordinal(row)])
+            fetch = Fetch(row, message, effect, dict.fromkeys(find_lines(text, 4)))
+            add = fetches.add_fetch if effect.fetch_key else fetches.add_output
+            add(fetch, self.owner[call_row], call_row)
 
     def _index_sources(self, message: int, *, is_reply: bool) -> None:
         """Index the blocks of a message by the needles in them; in a reply, only by lines."""
@@ -261,17 +270,15 @@ class _UseIndexer:
             return
         for row, block in self._read_blocks(message):
             if text := extract_block_text(block):
-                tokens = (find_tokens(text) | find_cited_lines(text) | find_shown_lines(text)) & self.tokens.rows.keys()
-                self.tokens.add(row, tokens)
-                if tokens:
-                    self.definitions |= {(row, name) for name in tokens & find_definitions(text)}
+                tokens = find_tokens(text) | find_cited_lines(text) | find_shown_lines(text)
+                self.tokens.add(row, tokens & self.tokens.rows.keys())
                 self.paths.add(row, find_paths(text) & self.paths.rows.keys())
                 self.lines.add(row, self.lines.rows.keys() & find_lines(text, 4))
 
     def _remove_prompt_needles(self) -> None:
         """Remove the needles of the system prompt and of tool descriptions, which every context has."""
         content = self.session.content
-        text = "\n".join([content.system(), *map(compact_text, content.tools()), *TOOL_VERBS])
+        text = "\n".join([content.system(), self.session.info.cwd, *map(compact_text, content.tools()), *TOOL_VERBS])
         for needle_rows, find in ((self.tokens, find_tokens), (self.paths, find_paths), (self.lines, find_lines)):
             for needle in find(text):
                 needle_rows.rows.pop(needle, None)
@@ -316,16 +323,19 @@ class _UseIndexer:
                     for mention in self._find_mentions(needle, rows, weight, is_rare=is_rare):
                         by_message[self.owner[mention.row]].append(mention)
         for message, message_mentions in by_message.items():
-            groups = self._group_by_source(message_mentions)
-            sources = [each for each in groups if sum(mention.weight for mention in each[2]) >= MIN_USE_WEIGHT]
+            groups, weights = list(self._group_by_source(message_mentions)), Counter[int]()
+            for holder, _, mentions in groups:
+                weights[holder] += sum(mention.weight for mention in mentions)
+            sources = [each for each in groups if weights[each[0]] >= MIN_USE_WEIGHT]
             needles: dict[int, set[str]] = defaultdict(set)
             for mention in chain.from_iterable(mentions for _, _, mentions in sources):
                 needles[mention.row].add(mention.needle)
             places = {row: locate_needles(self.texts[row], row_needles) for row, row_needles in needles.items()}
             for holder, copies, mentions in sources:
-                for needle, row, *_ in mentions[:MAX_NEEDLES]:
+                for needle, row, *_, weight in mentions[:MAX_NEEDLES]:
                     evidence = cut_excerpt(self.texts[row], needle, places[row][needle])
-                    self.uses_by_row[holder].append(BlockUse("reference", message, row, needle, evidence, copies))
+                    use = BlockUse("reference", message, row, needle, evidence, copies, weight)
+                    self.uses_by_row[holder].append(use)
 
     def _is_said_first(self, row: int) -> bool:
         """Return whether the first block with a line is the assistant's own words: not in a call."""
@@ -341,25 +351,21 @@ class _UseIndexer:
 
     def _find_mentions(self, needle: str, rows: Sequence[int], weight: int, *, is_rare: bool) -> Iterator[_Mention]:
         """Yield a mention for each assistant message with a needle, up to the limit of earlier blocks with it."""
-        holders: list[int] = []
-        is_defined = False
-        for message, message_rows in groupby(rows, key=self.owner.__getitem__):
+        count = 0
+        for _, message_rows in groupby(rows, key=self.owner.__getitem__):
             current = list(message_rows)
-            if holders:
-                reply_row = next((row for row in current if row in self.texts), None)
-                is_certain = weight >= MIN_USE_WEIGHT or is_defined
-                if len(holders) > (MAX_CERTAIN_HOLDERS if is_rare or is_defined else MAX_HOLDERS):
+            if count:
+                if count > MAX_HOLDERS and not is_rare:
                     return
-                if reply_row is not None and needle not in self.replaced_needles.get(message, ()):
-                    is_certain |= needle.isidentifier() and any(map(self._is_search, current))
-                    weight_here = MIN_USE_WEIGHT if is_certain else weight
-                    yield _Mention(needle, reply_row, tuple(holders), tuple(holders), weight_here)
-            holders += current
-            is_defined |= any((row, needle) in self.definitions for row in current)
+                reply_row = next((row for row in current if row in self.texts), None)
+                if reply_row is not None and not any(needle in self.edited_lines.get(row, ()) for row in current):
+                    is_searched_for = needle.isidentifier() and any(map(self._is_search, current))
+                    sources = tuple(rows[max(count - MAX_CERTAIN_HOLDERS, 0) : count])
+                    holders = sources if len(sources) == count else EarlierRows(rows, count)
+                    yield _Mention(needle, reply_row, holders, sources, MIN_USE_WEIGHT if is_searched_for else weight)
+            count += len(current)
 
-    def _group_by_source(
-        self, all_mentions: Sequence[_Mention]
-    ) -> Iterator[tuple[int, tuple[int, ...], list[_Mention]]]:
+    def _group_by_source(self, all_mentions: Sequence[_Mention]) -> Iterator[tuple[int, Sequence[int], list[_Mention]]]:
         """Group mentions by source block: holder, copies and mentions, the most significant mention first.
 
         The source of a mention is the block that may be the source of most others, or the newest of several such
@@ -367,14 +373,18 @@ class _UseIndexer:
         """
         facts, owner = self.facts, self.owner
         shares = Counter(row for mention in all_mentions for row in mention.sources)
-        groups: dict[tuple[int, tuple[int, ...]], list[_Mention]] = defaultdict(list)
+        groups: dict[tuple[int, Sequence[int]], list[_Mention]] = defaultdict(list)
+        message = owner[all_mentions[0].row] if all_mentions else 0
 
-        def rank_source(row: int) -> tuple[bool, int, int, int]:
-            return not facts.flags[owner[row]] & MessageFlag.SUMMARY, shares[row], owner[row], row
+        def rank_source(row: int) -> tuple[bool, bool, int, int, int]:
+            is_there = self.removals.get(row, NEVER_REMOVED) > message
+            return not facts.flags[owner[row]] & MessageFlag.SUMMARY, is_there, shares[row], owner[row], row
 
         for mention in all_mentions:
             holder = max(mention.sources, key=rank_source)
-            groups[holder, tuple(row for row in mention.holders if row != holder)].append(mention)
+            is_shared = isinstance(mention.holders, EarlierRows)
+            copies = mention.holders if is_shared else tuple(row for row in mention.holders if row != holder)
+            groups[holder, copies].append(mention)
         for (holder, copies), mentions in groups.items():
             yield holder, copies, sorted(mentions, key=lambda mention: (-mention.weight, -len(mention.needle)))
 

@@ -8,19 +8,26 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, KeysView
+from itertools import pairwise
 from typing import Any
 
 from context_tui.session.blocks import body_to_text
 
-MIN_NAME_LENGTH, MIN_NUMBER_LENGTH, MIN_HASH_LENGTH, MIN_LINE_LENGTH, MIN_STEM_LENGTH = 8, 5, 7, 24, 6
+MIN_NAME_LENGTH, MIN_NUMBER_LENGTH, MIN_HASH_LENGTH, MIN_LINE_LENGTH, MIN_STEM_LENGTH = 6, 5, 6, 24, 3
 """Minimum lengths in characters of an identifier, a number, a hash, a line and the stem of a file name."""
-MIN_LONG_NAME_LENGTH, MAX_NAME_LENGTH, MAX_LINE_LENGTH = 16, 80, 400
-MIN_SLUG_LENGTH = 20
+MIN_LONG_NAME_LENGTH, MIN_LONG_STEM_LENGTH, MIN_SLUG_LENGTH = 8, 6, 20
+"""Minimum lengths of an identifier and an id of words that count alone, and of a stem that few folders share."""
+MAX_NAME_LENGTH, MAX_LINE_LENGTH = 80, 400
 
 _TOKEN = re.compile(r"[A-Za-z0-9_]{5,}")
 _COMPOUND = re.compile(
     r"\b\w++(?:[-.]\w++|@[A-Za-z]\w*+)++(?::[0-9]{2,6}\b)?|--[a-z]++(?:-[a-z]++)+|#[0-9]{4,5}\b", re.ASCII
 )
+_TASK = re.compile(
+    r"\b(?:(?:mise|task) run |(?:npm|pnpm|yarn|bun|deno) run (?!(?:build|dev|lint|start|test)\b))[a-z][\w:-]*+",
+    re.ASCII,
+)
+"""Matches tasks of a project, without those that most projects have."""
 _SEQUENCE = re.compile(r"\b[0-9]++(?:[-.:;T]++[0-9]++){3,}")
 _CITED_LINES = re.compile(r"(?:\blines? |\.[a-z]{1,5}:)([0-9]{2,4})\b(?:[-–]([0-9]{2,4})\b)?", re.IGNORECASE)
 _SHOWN_LINE = re.compile(r"^(?:[^\s:]{1,200}:)?[ \t]{0,6}([0-9]{2,4})[→\t:|-]", re.MULTILINE)
@@ -32,8 +39,12 @@ _STANDARD_URL = re.compile(
 """Matches the addresses of standards, which many files and programs write."""
 _ADDRESS = re.compile(r"[\w.-]+@(?!example\.)[\w.-]+\.[a-z]{2,6}", re.ASCII).fullmatch
 _VERSION, _TAG = re.compile(r"[0-9]+\.[0-9]").match, re.compile(r"v[0-9]").match
+_ISSUE_ID = re.compile(
+    r"(?!(?:UTF|ISO|SHA|AES|RFC|GPT)-)[A-Z]{2,10}-[0-9]{2,6}|[a-z]{2,9}-(?![0-9]+\.)[a-z0-9]{3,5}\.[0-9]{1,3}"
+).fullmatch
+"""Matches the id of an issue, such as ``ENG-207`` or ``ct-s0b9.2``, and no name of a standard."""
 _MIXED_WORD = re.compile(r"(?=.{4,}$)[a-z]+[0-9]+[a-z]|(?=.{4,}$)[0-9]+[a-z]+[0-9]").match
-_PATH = re.compile(r"[A-Za-z0-9_.@+~/\\-]{6,}")
+_PATH = re.compile(r"[A-Za-z0-9_.@~/\\-]{6,}")
 _LINE = re.compile(
     r"^(?!$)[ \t]{0,20}(?:(?:(?:[A-Za-z]:)?[\w./\\@~+-]{1,200}[:-])?[0-9]{1,7}[→\t:|-])?"
     r"[ \t]*(?:[+-][ \t]*){0,2}([^\n]*)",
@@ -45,16 +56,10 @@ _FRAME = re.compile(
     r"|(?:Chunk ID|Wall time|Original token count|Exit code): [\w. ]{1,40}|Process exited with code \d+"
 )
 """Matches a line that frames results, such as ``<returncode>0</returncode>``."""
-_NAME_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _CAMEL = re.compile(r"[a-z0-9][A-Z]").search
-_DEFINITION = re.compile(
-    r"\b(?:def|class|func(?: \([^()\n]{1,60}\))?|function|fn|type|struct|interface|enum|trait|const|let|var|private)"
-    r"[ \t]+([A-Za-z_]\w{9,79})\b|^[ \t]{0,20}+(?:[0-9]{1,7}[→\t:|-])?[ \t]*+(?:([A-Z_]\w{9,79})="
-    r"|(?:-\w,? )?(--[a-z]++(?:-[a-z]++)+)"
-    r"|(?:(?:async|static|public|private|protected) ){0,3}([a-z]\w{9,79})\([^()\n]{0,200}\)(?:: [^\n;]{1,80})? \{$)",
-    re.MULTILINE,
-)
-"""Matches definitions of names, settings, options in a help text, and methods."""
+_is_specific = re.compile(r"(?!\.git|\.local|node_modules|[0-9.]+$)(?=.{4})(?:.*[-_@0-9]|.*[a-z][A-Z]|.*\.\w)").match
+"""Matches the name of a project's folder: of several words, or with a digit or a dot."""
+_is_domain = re.compile(r"[\w.-]+\.(?:com|org|io|dev|net)").fullmatch
 _SUFFIXES = frozenset(
     (
         "bash bin c cc cfg conf cpp cs css csv dat db env go gz h hpp html img ini ipynb jar java js json"
@@ -67,21 +72,32 @@ _COMMON_FILE_STEMS = frozenset(
         "config settings package tsconfig cargo pyproject makefile readme license changelog contributing"
         " claude agents gemini __init__ __main__ conftest setup requirements helpers common constants models"
         " routes server client styles global metadata docker-compose package-lock"
+        " file test tests index main mod lib util utils types data demo input output"
         " architecture introduction overview quickstart tutorial"
     ).split()
 )
 """Stems of file names that occur in many folders and projects."""
 _COMMON_NAMES = frozenset(
     (
-        "addeventlistener arraybuffer assert_called_once assert_called_once_with assertionerror attributeerror"
-        " audiocontext cloudflare created_at dangerouslysetinnerhtml decodeuricomponent elasticsearch"
-        " encodeuricomponent file_name file_path filenotfounderror float32array float64array getboundingclientrect"
-        " getcomputedstyle getelementsbyclassname htmlelement importerror indexerror int32array intersectionobserver"
-        " javascript keyboardevent max_tokens mouseevent node_modules notimplementederror opentelemetry postgresql"
-        " powershell preferredauthentications queryselectorall removeeventlistener request_id requestanimationframe"
-        " rotatingfilehandler runtimeerror server_name session_id stricthostkeychecking syntaxerror threadpoolexecutor"
-        " tool_calls tool_input tool_name tool_result typescript uint8array updated_at user_id userknownhostsfile"
-        " valueerror webassembly websocket xmlhttprequest"
+        "__dict__ __file__ __future__ __init__ __main__ __name__ __repr__ __str__ addeventlistener api_key appendchild"
+        " apply_patch arraybuffer assert_called_once assert_called_once_with assertionerror attributeerror audiocontext"
+        " backgroundcolor borderradius chatgpt classlist classname clearinterval cleartimeout cloudflare created_at"
+        " createdat createelement dangerouslysetinnerhtml decodeuricomponent elasticsearch encodeuricomponent endswith"
+        " execute_command existssync exit_code file_name file_path file_text filename filenotfounderror filepath"
+        " float32array float64array fontfamily fontsize fontweight foreach getattribute getboundingclientrect"
+        " getcomputedstyle getelementbyid getelementsbyclassname github github_token gitlab graphql hasownproperty"
+        " htmlelement importerror in_progress indexerror indexof innerheight innerhtml innertext innerwidth int32array"
+        " intersectionobserver ioerror is_dir is_file is_null isarray javascript keyboardevent keyerror lineheight"
+        " localstorage marginbottom margintop max_length max_tokens maxwidth mkdirsync mongodb mouseevent nameerror"
+        " node_modules notimplementederror onchange onclick onsubmit openai opentelemetry oserror parsefloat parseint"
+        " postgresql powershell preferredauthentications preventdefault queryselector queryselectorall read_bytes"
+        " read_file read_text readfile readfilesync removeeventlistener request_id requestanimationframe"
+        " rotatingfilehandler runtimeerror server_name session_id sessionid sessionstorage setattribute setinterval"
+        " settimeout sqlite3 startswith stoppropagation stricthostkeychecking syntaxerror textalign textcontent"
+        " threadpoolexecutor to_string tolowercase tool_calls tool_input tool_name tool_result tostring touppercase"
+        " typeerror typescript uint8array updated_at updatedat usecallback usecontext useeffect usememo user_id"
+        " usereducer userid userknownhostsfile username usestate valueerror view_range viewbox webassembly websocket"
+        " write_bytes write_file write_text writefile writefilesync xmlhttprequest zindex"
     ).split()
 )
 """Names of common libraries, programs and fields, in lower case."""
@@ -114,7 +130,7 @@ def is_compound(token: str) -> bool:
     """Return whether a token is a specific compound.
 
     That is an e-mail address, a version or decimal of five digits, a longer sequence of numbers, a line of a file
-    (``app.py:40``), an id of mixed words, or a long name of three words with hyphens.
+    (``app.py:40``), an id, a task of a project (``npm run lint``), or a long name of three words with hyphens.
     """
     if "@" in token:
         return _ADDRESS(token) is not None and not token.startswith(("git@", "noreply@"))
@@ -122,7 +138,7 @@ def is_compound(token: str) -> bool:
         return len(set(token)) > 6
     if _VERSION(token):
         return sum(map(str.isdigit, token)) > 4 and len(set(token)) > 4 and not token.startswith(("127.", "0.0."))
-    if token[0] == "#":
+    if token[0] == "#" or " " in token or _ISSUE_ID(token):
         return True
     name, colon, _ = token.partition(":")
     if colon:
@@ -135,18 +151,15 @@ def is_compound(token: str) -> bool:
 def weigh_token(token: str) -> int:
     """Return 2 for a token that nobody writes by chance, 1 for one that counts with another, 0 for a common word.
 
-    Names with ``_``, a first capital or three words, numbers, hashes, compounds and addresses weigh 2, other names and
-    options 1, names of common libraries 0. Shorter numbers are those of lines (:func:`find_cited_lines`); two of them
-    below 100 count together.
+    Names, numbers, hashes, compounds and addresses weigh 2, shorter names and options 1, names of common libraries 0.
+    Shorter numbers are those of lines (:func:`find_cited_lines`); two of them below 100 count together.
     """
     if "://" in token:
         return 2
     if not token.replace("_", "").isalnum():
         return 1 if token[:2] == "--" else 2 if is_compound(token) else 0
     if is_name(token):
-        is_long = len(token) >= MIN_LONG_NAME_LENGTH and len(_NAME_WORD.findall(token)) > 2
-        is_specific = is_long or token[0].isupper() or "_" in token.strip("_")
-        return 0 if token.lower() in _COMMON_NAMES else 2 if is_specific else 1
+        return 0 if token.lower() in _COMMON_NAMES else 2 if len(token) >= MIN_LONG_NAME_LENGTH else 1
     if token.isdigit() and len(token) < MIN_NUMBER_LENGTH:
         return len(token) - 1
     return 2 if is_number(token) else 0
@@ -155,7 +168,10 @@ def weigh_token(token: str) -> int:
 def find_tokens(text: str) -> KeysView[str]:
     """Return the distinct tokens in a text that may be names, numbers or hashes, in order of appearance."""
     compounds = (token[1:] if _TAG(token) else token for token in _COMPOUND.findall(text))
-    return dict.fromkeys([*_TOKEN.findall(text), *compounds, *_SEQUENCE.findall(text), *_find_urls(text)]).keys()
+    tasks = _TASK.findall(text) if " run " in text else ()
+    return dict.fromkeys(
+        [*_TOKEN.findall(text), *compounds, *tasks, *_SEQUENCE.findall(text), *_find_urls(text)]
+    ).keys()
 
 
 def find_cited_lines(text: str) -> KeysView[str]:
@@ -177,42 +193,44 @@ def _find_urls(text: str) -> Iterator[str]:
             yield url
 
 
-def find_definitions(text: str) -> set[str]:
-    """Return the names that a text defines, either in code or as settings at the start of a line."""
-    return {"".join(names) for names in _DEFINITION.findall(text)}
-
-
 def find_paths(text: str) -> KeysView[str]:
-    """Return the distinct paths in a text, normalised by :func:`normalize_path`, in order of appearance."""
+    """Return the keys of the distinct paths in a text, in order of appearance.
+
+    The key of a file is its name, preceded by its folder if many folders have a file with that name; a short name has
+    both keys. Two folders that follow each other have a key if the name of one is specific.
+    """
     tokens = dict.fromkeys(_PATH.findall(text))
     return dict.fromkeys(key for token in tokens for key in _iter_path_keys(token)).keys()
 
 
 def _iter_path_keys(token: str) -> Iterator[str]:
-    """Yield the normalised paths that a token may mean; a backslash separates folders or begins an escape."""
-    if len(token) <= MAX_LINE_LENGTH and ("/" in token or "." in token):
-        readings = (token.replace("\\", "/"), *token.split("\\")) if "\\" in token else (token,)
-        yield from filter(None, map(normalize_path, readings))
+    """Yield the keys of the paths that a token may mean; a backslash separates folders or begins an escape."""
+    if len(token) > MAX_LINE_LENGTH or not ("/" in token or "." in token):
+        return
+    for path in (token.replace("\\", "/"), *token.split("\\")) if "\\" in token else (token,):
+        *folders, name = path.rstrip("./-").split("/")
+        stem, _, suffix = name.rpartition(".")
+        if not stem or suffix.lower() not in _SUFFIXES:
+            folders.append(name if name[:1] == "@" else name.partition("@")[0])
+        else:
+            is_common = _is_common_stem(stem)
+            if len(stem) >= MIN_STEM_LENGTH and not is_common:
+                yield name
+            if (is_common or len(stem) < MIN_LONG_STEM_LENGTH) and folders and folders[-1] not in ("", ".", "..", "~"):
+                yield f"{folders[-1]}/{name}"
+        for outer, inner in pairwise(folders):
+            if outer and inner and (_is_specific(outer) or _is_specific(inner)) and not _is_domain(outer):
+                yield f"{outer}/{inner}"
 
 
-def normalize_path(path: str) -> str:
-    """Reduce a path to the file name, preceded by the folder if many folders have a file with that name.
-
-    Returns:
-        An empty string if the text is not the path of a file, or only a common file name without a folder.
-    """
-    *folders, name = path.rstrip("./-").split("/")
-    stem, _, suffix = name.rpartition(".")
-    if not stem or suffix.lower() not in _SUFFIXES or (stem.isupper() and stem.isalpha()):
-        return ""
-    if len(stem) >= MIN_STEM_LENGTH and stem.lower() not in _COMMON_FILE_STEMS:
-        return name
-    return f"{folders[-1]}/{name}" if folders and folders[-1] not in ("", ".", "..", "~") else ""
+def _is_common_stem(stem: str) -> bool:
+    return stem.lower() in _COMMON_FILE_STEMS or (stem.isupper() and stem.isalpha())
 
 
 def is_rare_path(path: str) -> bool:
-    """Return whether few projects have the path: a long file name, or a folder and a name with a digit."""
-    return "/" not in path or any(map(str.isdigit, path))
+    """Return whether few projects have the path of a key: its name is not common, or its folder is specific."""
+    folder, _, name = path.rpartition("/")
+    return not _is_common_stem(name.rpartition(".")[0]) or _is_specific(folder) is not None
 
 
 def find_lines(text: str, min_length: int = MIN_LINE_LENGTH) -> list[str]:

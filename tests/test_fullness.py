@@ -16,10 +16,9 @@ from context_tui.lab.fullness import (
     Fullness,
     PolicyEffect,
     compute_fullness,
-    measure_growth,
     split_context,
 )
-from context_tui.session.facts import Usage
+from context_tui.session.facts import Compaction, Usage
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.window import Window
 from context_tui.tokens.breakdown import CATEGORIES, Breakdown, ToolShare, compute_breakdown
@@ -92,12 +91,28 @@ def growing(steps: list[int], window: int = 200_000, window_source: str = "file"
     return Session(facts, made.content, SessionInfo("s.jsonl", "claude-code"), replies[-1] + 1)
 
 
-def test_when_it_compacts_is_told_by_the_median_growth() -> None:
-    session = growing([2_000, 1_000, 50_000, 2_000])
-    assert measure_growth(session.context_at()) == 2_000
-    told = answer(session)
-    assert told.calls_left == 6 and "Compacts in about 6 calls." in told.sentences  # from 155,000 to 167,000
+def test_when_it_compacts_is_told_by_the_mean_growth() -> None:
+    even = answer(growing([2_000, 2_000, 2_000, 2_000, 2_000]))
+    assert even.calls_left == 29 and even.calls_range == (29, 29)  # 57,000 tokens from 110,000 to 167,000
+    assert "Compacts in about 29 calls." in even.sentences
+    bursts = answer(growing([500, 500, 500, 500, 500, 500, 500, 500, 500, 25_500]))
+    assert bursts.calls_left == 16, "a large result every ten calls, not 500 tokens a call"
+    assert bursts.calls_range == (8, 32) and "Compacts in about 8 to 32 calls." in bursts.sentences
     assert answer(growing([20_000, 30_000, 30_000])).sentences[2] == "Compacts at the next call."
+
+
+def test_results_that_were_cleared_are_no_growth() -> None:
+    even, cleared = (answer(growing([2_000, 2_000, *fall, 2_000, 2_000])) for fall in ([], [-1_000]))
+    assert even.calls_left == 30 and cleared.calls_left == 30  # 59,000 and 60,000 tokens
+
+
+def test_a_recorded_compaction_is_told_in_place_of_a_forecast() -> None:
+    session = growing([2_000, 2_000, 2_000, 2_000])
+    session.facts.add_compaction(Compaction(len(session), "full", "auto", 176_700))
+    told = answer(session)
+    assert told.calls_left is None and "Compacted here, at 176,700 tokens recorded." in told.sentences
+    assert not any(each.startswith("Compacts ") for each in told.sentences)
+    assert "Compacted here" not in " ".join(answer(session, len(session) - 2).sentences)
 
 
 @pytest.mark.parametrize(

@@ -197,6 +197,7 @@ def build_report(
                 for part in fullness.parts
             ],
             "calls_left": fullness.calls_left,
+            "calls_range": fullness.calls_range,
             "effects": [effect._asdict() for effect in fullness.effects],
         },
         "ruler": {"kind": measure, "name": name, "note": (sizes and sizes.note) or None},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from math import ceil
-from statistics import median
+from statistics import fmean, pvariance
 from typing import NamedTuple
 
 from context_tui.compaction.next_request import compute_next_request
@@ -13,6 +13,7 @@ from context_tui.policies.registry import DEFAULT_POLICY, POLICIES
 from context_tui.policies.runtime_state import build_runtime_state
 from context_tui.policies.versions import build_recorded_params, find_own_policies
 from context_tui.session.context import Context
+from context_tui.session.facts import Compaction
 from context_tui.session.session import Session
 from context_tui.session.window import Window
 from context_tui.text.numbers import format_count, format_percent, format_tokens
@@ -38,8 +39,8 @@ MIN_PART_SHARE, MIN_TOOL_SHARE, MAX_TOOLS, MAX_TOOL_NAME = 0.01, 0.05, 3, 24
 """Smallest share of a part and of a tool in it that are named, number of named tools, and characters of their names."""
 MIN_SAVED_SHARE, MIN_PUT_BACK_SHARE = 0.02, 0.1
 """Smallest share that an effect saves of a context, and that put back content has of what is left, to be named."""
-RECENT_STEPS, MIN_STEPS, MAX_CALLS_LEFT = 20, 3, 500
-"""Steps between requests whose median is the growth, the fewest for a forecast, and the most distant forecast."""
+MIN_STEPS, MAX_CALLS_LEFT, RANGE_FACTOR, MIN_VARIATION = 3, 500, 2, 0.25
+"""Fewest growths for a forecast, the most distant one, the factor of its range, and the least variation for a range."""
 
 
 class ContextPart(NamedTuple):
@@ -94,9 +95,11 @@ class Fullness(NamedTuple):
     Attributes:
         tokens: size of the next request, and ``origin`` its origin.
         parts: all parts, largest first; they add up to ``tokens``.
-        calls_left: calls until the agent compacts at the recent growth: 0 at the next one, None without evidence.
+        calls_left: calls until the agent compacts at the growth so far: 0 at the next one, None without evidence.
         effects: what the policies of the agent would do now.
         tokens_left: tokens until the agent compacts; None if that is unknown.
+        calls_range: fewest and most calls to be expected, or None without a forecast of calls.
+        compaction: the full compaction that was recorded at this point, in place of a forecast, or None.
     """
 
     tokens: int
@@ -106,6 +109,8 @@ class Fullness(NamedTuple):
     calls_left: int | None
     effects: tuple[PolicyEffect, ...]
     tokens_left: int | None = None
+    calls_range: tuple[int, int] | None = None
+    compaction: Compaction | None = None
 
     def list_parts(self, count: int = len(PART_NAMES)) -> list[ContextPart]:
         """Return up to *count* large parts, largest first; if two or more parts remain, they are merged into one."""
@@ -126,9 +131,17 @@ class Fullness(NamedTuple):
     @property
     def forecast(self) -> list[str]:
         """The sentences about when the agent compacts next and how much its policies would leave."""
-        calls = self.calls_left
-        due = "at the next call" if calls == 0 else f"in about {format_count(calls or 0, 'call')}"
-        return [*([f"Compacts {due}."] if calls is not None else []), *(effect.format() for effect in self.effects)]
+        due = [f"Compacts {self.format_due()}."] if self.calls_left is not None else []
+        if self.compaction:
+            tokens = self.compaction.pre_tokens
+            due = [f"Compacted here, at {tokens:,} tokens recorded." if tokens else "Compacted here in the recording."]
+        return [*due, *(effect.format() for effect in self.effects)]
+
+    def format_due(self) -> str:
+        """Format when the agent compacts: ``at the next call``, ``in about 6 calls`` or ``in about 20 to 80 calls``."""
+        low, high = self.calls_range or (self.calls_left, self.calls_left)
+        first = f"{low:,} to " if low != high else ""
+        return "at the next call" if not self.calls_left else f"in about {first}{format_count(high or 0, 'call')}"
 
 
 def format_level(tokens: int, window: int, origin: SizeSource) -> str:
@@ -143,7 +156,8 @@ def compute_fullness(
 ) -> Fullness:
     """Compute why a context is full and what can go; *breakdown* must use the same token measure."""
     account, window = measure_context(context, token_table), session.window_at(context.at)
-    calls_left, tokens_left, effects = None, None, list[PolicyEffect]()
+    tokens_left, effects, forecast = None, list[PolicyEffect](), None
+    compaction = find_full_compaction(context)
     for kind, name in (find_own_policies(session) or {"micro": DEFAULT_POLICY}).items():
         policy = POLICIES[name]
         try:
@@ -152,10 +166,10 @@ def compute_fullness(
         except PlanError:
             continue
         trigger = plan.trigger
-        if kind == "full" and window.source != "assumed" and trigger.unit == "tokens":
+        if kind == "full" and not compaction and window.source != "assumed" and trigger.unit == "tokens":
             if trigger.value is not None and trigger.threshold is not None:
                 tokens_left = max(round(trigger.threshold - trigger.value), 0)
-            calls_left = 0 if trigger.fires else _count_calls(context, tokens_left)
+            forecast = CallForecast(0, 0, 0) if trigger.fires else forecast_calls(context, tokens_left)
         if plan.has_changes:
             request, dropped = compute_next_request(plan, token_table=token_table), plan.messages_dropped
             share = request.tokens_after / max(window.tokens, 1)
@@ -163,25 +177,45 @@ def compute_fullness(
                 sizes = request.tokens_after, share, request.summary_pending, request.inserted_tokens
                 effects.append(PolicyEffect(name, kind, 0 if dropped else len(plan.changes), dropped, *sizes))
     parts = split_context(breakdown, account.tokens)
-    return Fullness(account.tokens, window, account.origin, tuple(parts), calls_left, tuple(effects), tokens_left)
+    calls, calls_range = (forecast[0], forecast[1:]) if forecast else (None, None)
+    left = calls, tuple(effects), tokens_left, calls_range, compaction
+    return Fullness(account.tokens, window, account.origin, tuple(parts), *left)
 
 
-def _count_calls(context: Context, tokens: int | None) -> int | None:
-    """Count the calls until a context has grown by *tokens*; None if that is unknown, distant or never."""
-    growth = measure_growth(context)
-    calls = None if tokens is None or growth is None else max(ceil(tokens / growth), 1)
-    return calls if calls is not None and calls <= MAX_CALLS_LEFT else None
+def find_full_compaction(context: Context) -> Compaction | None:
+    """Return the full compaction that was recorded at the end of a context, or None."""
+    compactions = (each for each in context.facts.compactions if each.kind == "full" and each.message == context.at)
+    return next(compactions, None)
 
 
-def measure_growth(context: Context) -> float | None:
-    """Return the median growth per call in recent calls, or None if sizes are too few or falling."""
-    facts, steps = context.facts, list[int]()
-    for row in range(bisect_left(facts.request_message, context.at) - 1, 0, -1)[:RECENT_STEPS]:
+class CallForecast(NamedTuple):
+    """Expected number of calls until a context has grown by some tokens, with its range."""
+
+    calls: int
+    low: int
+    high: int
+
+
+def forecast_calls(context: Context, tokens: int | None) -> CallForecast | None:
+    """Forecast the calls until a context has grown by *tokens*; None if that is unknown, distant or never.
+
+    Large results come in bursts, so the mean of all growths since the context began counts, with the renewal theorem's
+    term for the last one. At 5 to 80 calls before the 13 recorded compactions with sizes, the actual number was between
+    half and double the forecast at 44 of 56 points (median of 20 growths: 29; mean of 20: 37; plain mean of all: 37).
+    """
+    facts, growths = context.facts, list[int]()
+    for row in range(bisect_left(facts.request_message, context.at) - 1, 0, -1):
         if facts.request_message[row - 1] < context.epoch_start:
             break
-        steps.append(facts.requests[row].context - facts.requests[row - 1].context)
-    growth = median(steps) if len(steps) >= MIN_STEPS else 0
-    return growth if growth > 0 else None
+        growths.append(facts.requests[row].context - facts.requests[row - 1].context)
+    growths = [growth for growth in growths if growth >= 0]  # results that were cleared say nothing about the growth
+    if tokens is None or len(growths) < MIN_STEPS or not any(growths):
+        return None
+    mean = fmean(growths)
+    variation = pvariance(growths, mean) / mean**2
+    calls = max(ceil(tokens / mean + variation / 2), 1)
+    factor = RANGE_FACTOR if variation >= MIN_VARIATION else 1
+    return CallForecast(calls, ceil(calls / factor), calls * factor) if calls <= MAX_CALLS_LEFT else None
 
 
 def split_context(breakdown: Breakdown, size: int) -> list[ContextPart]:

@@ -205,9 +205,9 @@ class Controller:
         if not is_at_end or calls is None or calls > WARNED_CALLS or view.context.epoch_start == self._warned_epoch:
             return ""
         self._warned_epoch = view.context.epoch_start
-        due = "at the next call" if calls == 0 else f"in about {format_count(calls, 'call')} at this rate"
+        rate = " at this rate" if calls else ""
         tokens = f", {format_tokens(fullness.tokens_left)} tokens from now" if fullness.tokens_left else ""
-        return f"The agent compacts {due}{tokens}"
+        return f"The agent compacts {fullness.format_due()}{rate}{tokens}"
 
     def toggle_following(self) -> SessionLoader | None:
         """Start following the session file and return its loader, or stop following and return None."""

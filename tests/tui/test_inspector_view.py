@@ -292,7 +292,9 @@ def test_odd_states_have_words() -> None:
     assert "A single turn" in format_notice(one, [])
     assert RowFilter(tool="Nope").format_no_match("manual") == "No rows match: Nope; f changes it, esc shows all"
     bare = View(session(4, 0), policy="koda-microcompact")
-    assert "No tool results" in format_notice(bare, [])
+    assert format_notice(bare, []).startswith("koda-microcompact: nothing to clear: 0 eligible results")
+    summarising = bare.with_policy("codex")
+    assert summarising.plan and summarising.plan.has_changes and format_notice(summarising, []) == ""
     assert "Planned before #10" in format_notice(View(session(), at=10), [])
 
 
@@ -347,7 +349,7 @@ def test_one_next_step_is_named_for_each_state() -> None:
 def test_the_next_step_names_the_nearest_value_at_which_the_policy_fires() -> None:
     idle = View(session())
     step = format_next_step(idle, -1, list_settings(idle))
-    match = re.fullmatch(r"Next: ← microcompact_ratio to ([\d.]+), where it fires", step)
+    match = re.fullmatch(r"← tries microcompact_ratio=([\d.]+), which would fire here", step)
     assert match is not None
     value = float(match[1])
     for ratio, fires in ((value, True), (value + 0.011, False)):

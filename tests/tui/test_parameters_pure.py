@@ -17,6 +17,7 @@ from context_tui.policies.planning import plan
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import build_runtime_state
 from context_tui.policies.scales import Scale, build_scale, format_number, parse_number
+from context_tui.session.facts import Compaction
 from context_tui.tokens.breakdown import RERUNNABLE_TOOLS
 from context_tui.tokens.context_index import index_context
 from context_tui.tui.inspector.curve import compute_bar_heights, draw_curve
@@ -395,6 +396,10 @@ def test_the_trigger_says_where_it_would_have_fired() -> None:
         and text(format_trigger_variants(made, -1)[-1]) == "would not have fired so far"
     )
     assert " (nor so far): " in text(format_trigger_variants(made, -1)[0])
+    compacted = sample()
+    compacted.facts.add_compaction(Compaction(len(compacted), "full", "auto", 50_000))
+    idle_forms = [text(form) for form in format_trigger_variants(plan(compacted, "defect-microcompact"), -1)]
+    assert " (the recording compacts here): " in idle_forms[0] and idle_forms[-1] == "the recording compacts here"
     limited = plan(sample(), "agent-sdk-prune", context_budget=10_000_000)
     assert " ≤ limit 7,000,000 (" in text(format_trigger_variants(limited, None)[0])
     assert " <=limit 7,000,000 (" in to_ascii(text(format_trigger_variants(limited, None)[0]))

@@ -26,7 +26,7 @@ MAX_WRAP_LOSS = 12
 
 
 def format_next_step(view: View, first_firing: int | None, parameters: Iterable[Parameter], width: int = 200) -> str:
-    """Format the key to press next, as in ``Next: a summarises in a copy``, or "" if nothing can be planned.
+    """Format a key to try, as in ``Next: a summarises in a copy``, or "" if nothing can be planned.
 
     *first_firing* is the message before which the policy would first have fired, -1 if it never would, or None if it is
     unknown. *parameters* are the policy's settings.
@@ -45,7 +45,8 @@ def format_next_step(view: View, first_firing: int | None, parameters: Iterable[
         for parameter in parameters if plan.has_changes else ():
             if step := _find_step_to_firing(view, parameter):
                 arrow, value = step
-                return f"Next: {arrow} {parameter.name} to {format_number(value)}, where it fires"
+                trial = f"{arrow} tries {parameter.name}={format_number(value)}"
+                return choose_form((f"{trial}, which would fire here", f"{trial}, which fires", trial), width)
     if not plan.has_changes or not would_act:
         return "Next: P chooses another policy"
     effect = "drops messages" if plan.messages_dropped else "clears what is old"
@@ -160,8 +161,8 @@ def _choose_notice(view: View, points: Sequence[JumpPoint], width: int, progress
         return branches
     if view.plan and not view.plan.has_changes and (hint := POLICIES[view.policy].hint(context)):
         return hint
-    if not len(index_context(context).results.block):
-        return "No tool results in this context: a microcompaction has nothing to clear"
+    if view.plan and not view.plan.has_changes and not len(index_context(context).results.block):
+        return f"{view.policy}: {view.plan.reason}"
     return ""
 
 

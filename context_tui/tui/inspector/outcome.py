@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from context_tui.compaction.next_request import NextRequest, compute_next_request
 from context_tui.compaction.plan import Plan, Trigger
+from context_tui.lab.fullness import find_full_compaction
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.scales import format_number
 from context_tui.session.values import Kind
@@ -170,6 +171,10 @@ def format_planned_effect(plan: Plan) -> str:
     return effect
 
 
+IDLE_TEXTS = "nor so far", "would not have fired so far"
+"""Words for a policy that never fires up to the point: after that it would not fire now, and on their own."""
+
+
 def format_trigger_variants(plan: Plan, first: int | None) -> list[Paragraph]:
     """Format whether and why the policy would fire now, or where it would first have fired, longest variant first.
 
@@ -180,9 +185,11 @@ def format_trigger_variants(plan: Plan, first: int | None) -> list[Paragraph]:
     verdict_runs: list[Run] = [(verdict, style)]
     shortest: list[list[Run]] = []
     if not trigger.fires and first is not None:
-        point = f"first at #{first:,}, press\u00a0}}" if first >= 0 else "nor so far"
+        compacts_here = find_full_compaction(plan.context) is not None
+        idle, shortest_idle = ("the recording compacts here",) * 2 if compacts_here else IDLE_TEXTS
+        point = f"first at #{first:,}, press\u00a0}}" if first >= 0 else idle
         verdict_runs = [(f"{verdict} (", style), (f"{point})", style if first >= 0 else MUTED)]
-        shortest = [[(f"fires {point}" if first >= 0 else "would not have fired so far", style)]]
+        shortest = [[(f"fires {point}" if first >= 0 else shortest_idle, style)]]
     # The colon belongs to the run before it, because lines are broken between the words of a run.
     opening: list[Run] = [*verdict_runs[:-1], (f"{verdict_runs[-1][0]}: ", verdict_runs[-1][1])]
     with_reason: list[Run] = [*opening, (trigger.reason, "")]

@@ -190,7 +190,8 @@ class InspectorPanes:
             options = controller.options
             settings = "" if options.policy or options.settings else format_settings(view.params)
             parameters = screen.query_one(ParameterPanel).rows.parameters
-            step = notices.format_next_step(view, self._find_first_firing(), parameters, width)
+            if not controller.is_following:
+                step = notices.format_next_step(view, self._find_first_firing(), parameters, width)
             keys = notices.format_key_hint(demo=options.demo, settings=settings, width=width - len(step) - 3)
         lines = 1 if is_low or keys else 2
         points = [] if view.at is None else controller.jump_points  # costly, and named only before a point

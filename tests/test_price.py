@@ -41,6 +41,7 @@ from context_tui.lab.price.report import (
     build_advice,
     compute_break_even_clearing,
     format_firing_price,
+    format_price_reuse,
     format_savings,
 )
 from context_tui.lab.replay.result import CacheCut, Firing, ModelCall, Replay
@@ -548,8 +549,11 @@ def test_with_breakpoints_only_a_change_near_the_end_leaves_anything_to_read() -
 def test_a_cache_that_fills_itself_is_read_up_to_the_change() -> None:
     run = fired(same_size(20, 100_000), {5: (20_000, CacheCut(30_000))}, hour=None, model="gpt-5")
     assert price_of(run) == price(run) and price_of(run).reuse == "anywhere"
+    words = "up to the first change, whatever is chosen: no cache writes are recorded, so the cache is automatic"
+    assert format_price_reuse(price_of(run)).endswith(words)
     written = fired(same_size(20, 100_000), {5: (20_000, CacheCut(30_000))})
     assert price_of(written).reuse == "breakpoints" != price(written).reuse
+    assert format_price_reuse(price(written)).endswith("the cache is read up to the first change")
 
 
 def test_in_a_cold_cache_what_a_warm_one_had_to_write_is_told_all_the_same() -> None:

@@ -202,7 +202,7 @@ def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
 
 def _format_price_lines(lab: Lab, studies: Sequence[Study]) -> list[str]:
     model, note = lab.price_model, studies[0].price.rate_table.note
-    assumed = report.format_cache_reuse(studies[0].price.reuse)
+    assumed = report.format_price_reuse(studies[0].price)
     if model.error is None:
         return [f"costs are in {note}; no prompt cache reads are recorded", assumed]
     reads = f"predicted {model.read_predicted:,} tokens, recorded {model.read_recorded:,}"

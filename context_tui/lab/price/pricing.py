@@ -73,6 +73,7 @@ class ReplayPrice(NamedTuple):
         reuse: how much of the cache a changed prompt is assumed to reuse.
         cold_calls: numbers of the calls before which the cache had expired.
         write_read_rates: for each firing, the prices to write and to read a token at its first call.
+        is_automatic: whether no cache writes are recorded, so that the cache is read up to the change in any case.
     """
 
     replay: Replay
@@ -87,6 +88,7 @@ class ReplayPrice(NamedTuple):
     reuse: CacheReuse
     cold_calls: Sequence[int]
     write_read_rates: Sequence[tuple[float, float]]
+    is_automatic: bool = False
 
     @property
     def cost(self) -> float:
@@ -164,7 +166,8 @@ class _ReplayPricing:
         facts, self.requests = replay.session.facts, _build_cache_requests(replay, recorded)
         beginnings = recorded.cached_beginnings
         self.cached_beginnings = [beginnings[row] if 0 <= row < len(beginnings) else 0 for _, row in replay.calls]
-        self.reuse: CacheReuse = "anywhere" if self.requests and all(call.anywhere for call in self.requests) else reuse
+        self.is_automatic = bool(self.requests) and all(call.anywhere for call in self.requests)
+        self.reuse: CacheReuse = "anywhere" if self.is_automatic else reuse
         rows = map(self._get_model_row, range(len(self)))
         self.models = [facts.models[row] if row >= 0 else facts.model for row in rows]
         fee = any(usage.cache_write_5m or usage.cache_write_1h for usage in facts.requests)
@@ -222,6 +225,7 @@ class _ReplayPricing:
             self.reuse,
             [number for number in range(1, len(self)) if calls[number].is_expired_after(calls[number - 1])],
             rates,
+            self.is_automatic,
         )
 
     def _compute_later_costs(

@@ -28,6 +28,12 @@ def format_cache_reuse(reuse: CacheReuse) -> str:
     return f"assumed: after a policy changes a prompt, the cache is read {CACHE_REUSE_TEXTS[reuse]}"
 
 
+def format_price_reuse(priced: ReplayPrice) -> str:
+    """Format how much of the cache is reused, and why it is not what was chosen if the cache is automatic."""
+    reason = ", whatever is chosen: no cache writes are recorded, so the cache is automatic"
+    return f"{format_cache_reuse(priced.reuse)}{reason if priced.is_automatic else ''}"
+
+
 def format_price(cost: float, priced: ReplayPrice) -> str:
     """Format a cost with its unit, as in ``$2.67`` or ``8,095 input tokens``."""
     return format_cost(cost, priced.rate_table.unit, with_unit=True)

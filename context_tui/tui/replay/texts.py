@@ -124,7 +124,7 @@ def _format_study(study: Study) -> Iterator[str]:
     yield f"cost: {cost}, without the policy {baseline_cost}"
     if price.firings:
         yield f"  {report.format_savings(price)}"
-        yield f"  {report.format_cache_reuse(price.reuse)}"
+        yield f"  {report.format_price_reuse(price)}"
     yield from (f"  {each.text}" for each in report.build_advice(price))
     yield (
         f"needed later: {regret.used_later:,} of {format_count(regret.dropped, 'dropped block')}, "

@@ -1,4 +1,4 @@
-"""The pages for authors of formats and policies: their code runs, and their tables name what there is."""
+"""Pages of the documentation that are written by hand: their code runs, and their tables name what there is."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ import pytest
 
 import context_tui as ct
 from context_tui.compaction.plan import Plan, VerdictCode
+from context_tui.formats.base import Format
 from context_tui.formats.kit import message_builder
+from context_tui.formats.registry import FORMATS
 from context_tui.policies.base import param
-from context_tui.policies.registry import GuardedPolicy
+from context_tui.policies.registry import PRESETS, GuardedPolicy
 from context_tui.policies.runtime_state import build_runtime_state
 from context_tui.session.facts import Usage
 
 ROOT = Path(__file__).parents[1]
-POLICIES, FORMATS = ((ROOT / "docs" / name).read_text("utf-8") for name in ("policies.md", "formats.md"))
+POLICIES_PAGE, FORMATS_PAGE = ((ROOT / "docs" / name).read_text("utf-8") for name in ("policies.md", "formats.md"))
 SAMPLE = ROOT / "sample_sessions" / "coding-session.jsonl"
 
 
@@ -34,7 +36,7 @@ def run_blocks(page: str) -> list[dict[str, Any]]:
 
 
 def test_the_policy_of_the_page_plans() -> None:
-    [space] = run_blocks(POLICIES)
+    [space] = run_blocks(POLICIES_PAGE)
     policy = GuardedPolicy(space["LargestFirst"]())
     session = ct.open_session(SAMPLE)
     context = session.context_at()
@@ -46,14 +48,14 @@ def test_the_policy_of_the_page_plans() -> None:
 
 
 def test_the_formats_of_the_page_parse() -> None:
-    notes, usage = run_blocks(FORMATS)
+    notes, usage = run_blocks(FORMATS_PAGE)
     assert notes["NoteFormat"].name == "notes"
     record = usage["parse_reply"]({"text": "x", "tokens": {"in": 2_000, "cached": 1_500, "out": 30, "reasoning": 10}})
     assert record.usage == Usage(500, 1_500, 0, 0, 40) and record.notes == ()
     assert usage["parse_reply"]({"text": "x", "tokens": {"in": -1}}).notes
 
 
-@pytest.mark.parametrize("page", [POLICIES, FORMATS])
+@pytest.mark.parametrize("page", [POLICIES_PAGE, FORMATS_PAGE])
 def test_the_names_of_a_page_are_where_it_says(page: str) -> None:
     named = [*re.findall(r"`context_tui\.([\w.]+)\.(\w+)`", page)]
     named += [(f"formats.kit.{module}", name) for module, name in re.findall(r"`kit\.(\w+)\.(\w+)[`(]", page)]
@@ -65,23 +67,52 @@ def test_the_names_of_a_page_are_where_it_says(page: str) -> None:
 
 
 def test_the_tables_list_every_field() -> None:
-    page = FORMATS.replace("\\|", "¦")
+    page = FORMATS_PAGE.replace("\\|", "¦")
     rows = dict(re.findall(r"^\| `(\w+(?:Record|Message))` \|(?: (.*?))? \| ", page, re.MULTILINE))
     cases = get_args(message_builder.RecordCase)
     assert {*rows} == {case.__name__ for case in cases}
     for case in cases:
         fields = [f"`{each.name}: {each.type}`" for each in dataclasses.fields(case) if not each.kw_only]
         assert rows[case.__name__] == ", ".join(fields).replace("|", "¦"), case.__name__
-    table = FORMATS.partition("## Usage")[2].partition("```")[0]
+    table = FORMATS_PAGE.partition("## Usage")[2].partition("```")[0]
     assert re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE))) == [
         *Usage.__struct_fields__
     ]
 
 
 def test_the_arguments_and_the_codes_of_a_policy_are_listed() -> None:
-    codes = re.findall(r"`([A-Z_]+)`", "".join(re.findall(r"^\| (`[A-Z].*?) \|", POLICIES, re.MULTILINE)))
+    codes = re.findall(r"`([A-Z_]+)`", "".join(re.findall(r"^\| (`[A-Z].*?) \|", POLICIES_PAGE, re.MULTILINE)))
     assert sorted(codes) == sorted(VerdictCode.__members__)
     for function, call in ((param, r"`param\((.*?)\)`"), (Plan, r"`Plan\((.*?), …\)`")):
-        [arguments] = re.findall(call, POLICIES)
+        [arguments] = re.findall(call, POLICIES_PAGE)
         names = [name.removesuffix("=…") for name in arguments.split(", ")]
         assert names == [*inspect.signature(function).parameters][: len(names)], arguments
+
+
+class Environment(dict[str, str]):
+    """Variables that note which of them are asked for."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(HOME=str(home))
+        self.asked: set[str] = set()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.asked.add(name)
+        return super().get(name, default)
+
+
+def test_the_folders_that_are_searched_are_listed(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "session-formats.md").read_text("utf-8")
+    table = page.partition("## Where sessions are found")[2].partition("\n## ")[0]
+    rows = dict(re.findall(r"^\| `([\w-]+)` \| .* \|(.*) \|$", table, re.MULTILINE))
+    searching = {name: form for name, form in FORMATS.items() if type(form).find_sessions is not Format.find_sessions}
+    assert {*rows} == {*searching}
+    for name, form in searching.items():
+        environ = Environment(tmp_path)
+        assert not [*form.find_sessions(environ, tmp_path)]
+        assert environ.asked - {"HOME", "APPDATA", "LOCALAPPDATA"} == {*re.findall(r"\w+", rows[name])}, name
+
+
+def test_every_preset_is_named_beside_the_built_in_policies() -> None:
+    page = (ROOT / "docs" / "built-in-policies.md").read_text("utf-8")
+    assert not [name for name in PRESETS if f"`{name}`" not in page]

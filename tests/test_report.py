@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,12 +104,12 @@ def test_text_is_included_on_request_only_and_masked(tmp_path: Path) -> None:
 
 
 def test_rows_beyond_the_limit_are_counted_in_the_last_row() -> None:
-    rows = [(1, "x"), (2_000, "y"), *[(3, "z")] * 10]
-    report = Report("t", [Section("s", ["one"], (), [Table(("a", "b"), rows, 3)])])
+    rows = [(1, "x"), (2_000, "y"), *[(None, "z")] * 43]
+    report = Report("t", [Section("s", ["one"], (), [Table(("a", "b"), rows)])])
     page, markdown = format_html(report), format_markdown(report)
-    assert "2,000" in Page(page).text and page.count("<td class") == 12 and "and 3 more</td></tr></tbody>" in page
+    assert "2,000" in Page(page).text and page.count("<td class") == 40 and "and 5 more</td></tr></tbody>" in page
     assert markdown.startswith("# t\n\n## s\n\none\n\n| a | b |\n| --: | --- |\n| 1 | x |\n| 2,000 | y |\n")
-    assert markdown.count("| 3 | z |") == 8 and markdown.endswith("| 3 | z |\n| and 5 more |  |\n")
+    assert markdown.count("| unknown | z |") == 8 and markdown.endswith("| unknown | z |\n| and 35 more |  |\n")
 
 
 @pytest.mark.parametrize("name", ["a.md", "a.html"])
@@ -145,6 +146,49 @@ def test_recorded_compactions_are_listed_with_sizes_and_trigger(tmp_path: Path, 
         assert rows == {"18": "18 micro auto 16,469 15,138".split(), "24": "24 full manual 15,395 14,820".split()}
     for number in ("16,469", "15,138", "manual", "15,395", "14,820"):
         assert number in page
+
+
+def test_equal_lines_and_events_at_one_call_have_one_label(tmp_path: Path) -> None:
+    made, size = recordings.Recording(), 10_000
+    for turn in range(6):
+        if turn in (2, 4):
+            trigger: Any = "auto" if turn == 2 else None
+            made.boundary(size, trigger=trigger)
+            made.summary()
+            size = 10_000
+        made.user("go on " * (4_000 if turn == 2 else 1))
+        made.assistant(call(f"c{turn}", "Read", file_path="a.py"), use=usage(0, read=size))
+        made.results(result(f"c{turn}", "line of a file\n" * 2_000))
+        made.assistant(text("done"), use=usage(0, read=size + 4_000))
+        size += 4_020
+    session = made.write(tmp_path)
+    page = write(tmp_path / "a.html", session, "-P", "defect-microcompact", "-P", "claude-code-micro")
+    assert "<title>recorded, the same under defect-microcompact, the same under claude-code-micro</title>" in page
+    assert page.count("<polyline") == 1
+    assert "<title>call 9: recorded full compaction</title>" in page and "None" not in page
+
+    undone = session, "--window", 30_000, "-P", "claude-code-auto", "-p", "trigger_reserve=7500", "--recorded", "undo"
+    page = write(tmp_path / "b.html", *undone)
+    titles = re.findall("<polyline[^>]*><title>([^<]*)", page)
+    assert titles[:2] == ["recorded", "without its recorded compactions (hypothetical)"] and len(titles) == 3
+    assert re.search("<title>call 5: recorded auto full compaction; claude-code-auto: [^<]*summarised", page)
+    assert "with the recorded compactions undone, fires" in page
+    assert "ompared with no policy and without the recorded compactions (hypothetical): saves" in page
+    kept = write(tmp_path / "c.md", *undone[:-1], "keep")
+    assert "with the recorded compactions kept, never fires" in kept.replace("\\", "")
+    assert re.search("fires \\d times? in 1 of 1 session with any recorded compactions undone", kept)
+    assert "hypothetical" not in kept
+
+
+@pytest.mark.parametrize("model", ["claude-sonnet-4-5", "unheard-of"])
+def test_costs_that_are_not_in_dollars_are_said_to_be_in_tokens(tmp_path: Path, model: str) -> None:
+    session = record(tmp_path)
+    session.write_bytes(session.read_bytes().replace(b"claude-sonnet-4-5", model.encode()))
+    page = write(tmp_path / "a.md", session, "--window", 30_000, "-P", "defect-microcompact")
+    answer, _, recommendation = page[: page.index("## Details")].partition("## Which setting")
+    assert ("Costs are in input tokens, because no price of unheard-of is known" in answer) == (model == "unheard-of")
+    assert ("Costs are in input tokens" in recommendation) == (model == "unheard-of")
+    assert ("$" in answer) == ("$" in recommendation) == (model != "unheard-of")
 
 
 def test_dropped_blocks_are_named_by_tool_and_file(tmp_path: Path) -> None:

@@ -47,7 +47,9 @@ def run(arguments: Sequence[str]) -> int:
 
 def _build_recommendation_section(tuning: Tuning) -> Section:
     recommendation = tuning.recommendation
-    answer, *evidence = format_recommendation(recommendation)
+    answer, *evidence = format_recommendation(recommendation, " with any recorded compactions undone")
+    if evidence and recommendation.unit != "USD":
+        evidence.append("Costs are in input tokens, because no price of a model is known.")
     sentences = [answer, *([" ".join(evidence)] if evidence else [])]
     if recommendation.verdict == "recommended":
         sentences += [f"To set it: {line}" for line in format_agent_configuration(tuning)]

@@ -7,6 +7,7 @@ HTML or Markdown. It holds numbers and names of tools and files; text of the ses
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
@@ -29,18 +30,15 @@ from context_tui.tokens.breakdown import categorize_block, measure_breakdown
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.measures import build_calibrated_table
 
-MAX_ROWS = 40
-"""Largest number of rows of a table; further ones are counted."""
 MAX_PROMPT_LENGTH = 300
 """Largest number of characters of a typed prompt."""
 
 
 class Table(NamedTuple):
-    """A table in a report: its headings, rows of texts and numbers (None: unknown), and the number of rows left out."""
+    """A table in a report: its headings, and rows of texts and numbers, where None is an unknown number."""
 
     heads: Sequence[str]
     rows: Sequence[Sequence[object]]
-    omitted: int = 0
 
     def has_numbers(self, column: int) -> bool:
         """Return whether a column holds nothing but whole numbers, of which some may be unknown."""
@@ -153,13 +151,17 @@ def _format_overview(lab: Lab) -> str:
 
 def _format_study(study: Study) -> str:
     replay, regret = study.replay, study.regret
-    label = format_replay_label(replay)
+    handling = "kept" if replay.recorded == "keep" else "undone"
+    where = f", with the recorded compactions {handling}," if replay.session.facts.compactions else ""
+    label = f"{format_replay_label(replay)}{where}"
     if not replay.firings:
         return f"{label} {format_never_fired(replay.nearest_miss)}."
     savings = format_savings(study.price)
     needed = f"{regret.used_later:,} of {format_count(regret.dropped, 'dropped block')} were needed later"
+    table = study.price.rate_table
+    unit = "" if table.unit == "USD" else f" Costs are in {table.note}."
     return (
-        f"{label} fires {format_count(len(replay.firings), 'time')}. {savings[0].upper()}{savings[1:]} "
+        f"{label} fires {format_count(len(replay.firings), 'time')}. {savings[0].upper()}{savings[1:]}{unit} "
         f"{needed} ({regret.tokens_used_later:,} tokens)."
     )
 
@@ -168,7 +170,7 @@ def _build_parts_section(parts: Sequence[tuple[str, int]], fullness: Fullness) -
     rows = [(name, tokens, format_percent(tokens / max(fullness.tokens, 1))) for name, tokens in parts]
     tables = [Table(("part of the context", "tokens", "share"), rows)]
     if tools := next((part.tools for part in fullness.parts if part.tools), ()):
-        tables.append(_build_table(("tool", "tokens of its results"), [tool for tool in tools if tool[1]]))
+        tables.append(Table(("tool", "tokens of its results"), [tool for tool in tools if tool[1]]))
     return Section("What fills the context", (), (), tables, 3)
 
 
@@ -179,24 +181,28 @@ def _build_compactions_section(session: Session) -> Section:
             sizes, trigger = (each.believed_tokens_before, each.recorded_tokens_after), event.trigger
             rows.append((f"#{each.message:,}", each.kind, trigger and sanitize_line(trigger), *sizes))
     heads = "before message", "kind", "trigger", "tokens before", "after"
-    return Section("Recorded compactions", (), (), [_build_table(heads, rows)], 3)
+    return Section("Recorded compactions", (), (), [Table(heads, rows)], 3)
 
 
 def _build_size_chart(lab: Lab, studies: Sequence[Study]) -> SizeChart:
-    recording = lab.recording
-    lines = [("recorded", studies[0].replay.baseline if studies else recording.sizes)]
-    lines += [(format_replay_label(study.replay), study.replay.sizes) for study in studies]
+    """Build the chart of all policies, in which equal lines and the events at one call are one line and one mark."""
+    recording, replays = lab.recording, [study.replay for study in studies]
+    lines, events = defaultdict[tuple[int, ...], list[str]](list), defaultdict[int, list[str]](list)
+    lines[tuple(recording.sizes)].append("recorded" if any(recording.recorded_sizes) else "estimated")
+    for undone in {tuple(replay.baseline) for replay in replays} - set(lines):
+        lines[undone].append("without its recorded compactions (hypothetical)")
     replies = [call.message for call in recording.calls]
-    markers = []
-    for compaction in lab.session.facts.compactions:
-        call = min(bisect_left(replies, compaction.message), len(replies) - 1)
-        markers.append(Marker(call, f"recorded {compaction.trigger} {compaction.kind} compaction"))
-    markers += [
-        Marker(firing.call, f"{study.replay.policy}: {format_firing(firing)}, {firing.before:,} → {firing.after:,}")
-        for study in studies
-        for firing in study.replay.firings
-    ]
-    return SizeChart(lines, recording.windows[-1].tokens, markers)
+    for each in lab.session.facts.compactions:
+        words = "recorded", each.trigger, "microcompaction" if each.kind == "micro" else "full compaction"
+        events[min(bisect_left(replies, each.message), len(replies) - 1)].append(" ".join(filter(None, words)))
+    for replay in replays:
+        lines[tuple(replay.sizes)].append(format_replay_label(replay))
+        for firing in replay.firings:
+            sizes = f"{firing.before:,} → {firing.after:,}"
+            events[firing.call].append(f"{replay.policy}: {format_firing(firing)}, {sizes}")
+    markers = [Marker(call, "; ".join(texts)) for call, texts in events.items()]
+    named_lines = [(", the same under ".join(names), sizes) for sizes, names in lines.items()]
+    return SizeChart(named_lines, recording.windows[-1].tokens, markers)
 
 
 def _build_study_section(study: Study, with_text: bool) -> Section:
@@ -215,7 +221,7 @@ def _build_study_section(study: Study, with_text: bool) -> Section:
         cases.append((f"#{case.message:,}", block, case.tokens, *later, *evidence))
     evidence = ["evidence"] if with_text else []
     case_heads = ("message", "dropped, largest first", "tokens", "dropped before", "needed at", "by", *evidence)
-    tables = [_build_table(firing_heads, firings), *([_build_table(case_heads, cases)] if cases else [])]
+    tables = [Table(firing_heads, firings), *([Table(case_heads, cases)] if cases else [])]
     return Section(f"What {format_replay_label(replay)} would have done", (), (), tables, 3)
 
 
@@ -236,8 +242,4 @@ def _build_prompt_section(session: Session) -> Section:
         typed = [block for row, block in blocks if not session.facts.block_flags[row] & BlockFlag.INJECTED]
         prompt = " ".join(str(block.get("text") or "") for block in typed if block.get("type") == "text")
         rows.append((f"#{message:,}", sanitize_line(prompt)[:MAX_PROMPT_LENGTH]))
-    return Section("Typed prompts in the context", (), (), [_build_table(("message", "prompt"), rows)], 3)
-
-
-def _build_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
-    return Table(heads, rows[:MAX_ROWS], max(len(rows) - MAX_ROWS, 0))
+    return Section("Typed prompts in the context", (), (), [Table(("message", "prompt"), rows)], 3)

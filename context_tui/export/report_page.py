@@ -18,8 +18,10 @@ CHART_WIDTH, CHART_HEIGHT, LEFT, BOTTOM, TOP = 860, 240, 56, 22, 10
 """Size of a chart, and its margins for the axes, in the units of its drawing."""
 MAX_POINTS = 800
 """Largest number of points of a line; of further calls the largest size is drawn."""
-MAX_TEXT_POINTS, MAX_TEXT_ROWS, BLOCKS = 64, 10, "▁▂▃▄▅▆▇█"
-"""Largest number of signs of a line and of rows of a table in Markdown; signs for sizes, from the smallest on."""
+MAX_TEXT_POINTS, BLOCKS = 64, "▁▂▃▄▅▆▇█"
+"""Largest number of signs of a line in Markdown; the signs for sizes, from the smallest on."""
+MAX_ROWS, MAX_TEXT_ROWS = 40, 10
+"""Largest number of rows of a table in HTML and in Markdown; further ones are counted."""
 HUES = 8
 """Number of colours of parts and lines, which the style sheet names ``c0`` to ``c7``."""
 
@@ -80,11 +82,12 @@ def _format_html_table(table: Table) -> str:
     heads = "".join(f"<th{name}>{_escape(head)}</th>" for name, head in zip(classes, table.heads, strict=True))
     rows = (
         "".join(f"<td{name}>{_escape(_format_cell(value))}</td>" for name, value in zip(classes, row, strict=True))
-        for row in table.rows
+        for row in table.rows[:MAX_ROWS]
     )
     body = "".join(f"<tr>{row}</tr>" for row in rows)
-    more = f'<tr><td colspan="{len(table.heads)}">and {table.omitted:,} more</td></tr>' if table.omitted else ""
-    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}{more}</tbody></table>"
+    more = len(table.rows) - MAX_ROWS
+    last = f'<tr><td colspan="{len(table.heads)}">and {more:,} more</td></tr>' if more > 0 else ""
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}{last}</tbody></table>"
 
 
 def _format_cell(value: object) -> str:
@@ -178,8 +181,8 @@ def _format_markdown_parts(report: Report) -> Iterator[str]:
         for table in section.tables:
             rule = ["--:" if table.has_numbers(column) else "---" for column in range(len(table.heads))]
             rows = [[_escape_markdown(_format_cell(value)) for value in row] for row in table.rows[:MAX_TEXT_ROWS]]
-            if omitted := table.omitted + len(table.rows) - len(rows):
-                rows.append([f"and {omitted:,} more", *[""] * (len(rule) - 1)])
+            if more := len(table.rows) - len(rows):
+                rows.append([f"and {more:,} more", *[""] * (len(rule) - 1)])
             yield "\n".join(f"| {' | '.join(cells)} |" for cells in (table.heads, rule, *rows))
 
 

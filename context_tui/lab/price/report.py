@@ -73,7 +73,9 @@ def format_savings(priced: ReplayPrice) -> str:
     tokens = format_saving(priced.replay.totals.saved, "tokens", with_unit=True)
     saved, total = priced.baseline_cost - priced.cost, priced.baseline_cost
     money = format_saving(saved, priced.rate_table.unit, total=total, with_unit=True)
-    text = f"compared with no policy: {tokens}, {money}"
+    is_undone = priced.replay.recorded == "ignore" and priced.replay.session.facts.compactions
+    hypothetical = " and without the recorded compactions (hypothetical)" if is_undone else ""
+    text = f"compared with no policy{hypothetical}: {tokens}, {money}"
     if not priced.firings:
         return text
     outlook = format_break_even_calls(priced.break_even_calls)

@@ -270,10 +270,13 @@ def _find_ranges(
     return ranges
 
 
-def format_recommendation(recommendation: Recommendation) -> list[str]:
-    """Format a recommendation as sentences that begin with the answer and go on to the evidence."""
+def format_recommendation(recommendation: Recommendation, where: str = "") -> list[str]:
+    """Format a recommendation as sentences that begin with the answer and go on to the evidence.
+
+    *where* is added to the number of sessions in which a setting fires, such as how they were replayed.
+    """
     result, totals, unit = recommendation, recommendation.totals, recommendation.unit
-    sessions = format_count(totals.sessions, "session")
+    sessions = f"{format_count(totals.sessions, 'session')}{where}"
     if result.verdict == "never fires":
         return [f"No session reaches the threshold ({sessions}): there is nothing to learn from."]
     if result.verdict == "no price":

@@ -194,8 +194,8 @@ def test_costs_that_are_not_in_dollars_are_said_to_be_in_tokens(tmp_path: Path, 
 def test_dropped_blocks_are_named_by_tool_and_file(tmp_path: Path) -> None:
     arguments = SAMPLE, "-P", "defect-microcompact", "--window", 30_000
     page = write(tmp_path / "a.md", *arguments)
-    assert "| \\#8 | Read facts.py | 1,452 |" in page and "/facts.py" not in page
-    assert "/facts.py | 1,452 |" in write(tmp_path / "b.md", *arguments, "--with-text")
+    assert "| \\#52 | Read breakdown.py |" in page and "/breakdown.py" not in page
+    assert "/breakdown.py |" in write(tmp_path / "b.md", *arguments, "--with-text")
 
 
 def test_an_existing_file_is_kept_and_other_names_are_refused(

@@ -91,6 +91,29 @@ def test_a_policy_that_never_fires_says_why(capsys: pytest.CaptureFixture[str], 
     assert f"langchain-summarize never fires; {off['reason']}\n" in out and off["message"] is None
 
 
+@pytest.mark.parametrize(("trigger", "is_own"), [("auto", True), ("manual", False)])
+def test_an_agents_own_policy_does_not_contradict_the_recorded_compactions(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, trigger: str, is_own: bool
+) -> None:
+    made = recordings.Recording()
+    for size in (160_000, 20_000):
+        made.user()
+        made.assistant(text("done"), use=usage(0, read=size))
+        if size > 20_000:
+            made.boundary(168_000, trigger)
+            made.summary()
+    recorded = made.write(tmp_path)
+    own, kept = ("-P", "claude-code-auto"), "adds no firing to 1 recorded full compaction (kept)"
+    kept = kept if is_own else "never fires"
+    assert f" {kept}; nearest before #" in ran(capsys, "replay", recorded, *own)[1]
+    assert f"\n{kept} in this session\n" in ran(capsys, "plan", recorded, *own)[1]
+    assert "codex never fires; " in ran(capsys, "replay", recorded, "-P", "codex")[1]
+    assert kept not in ran(capsys, "replay", recorded, *own, "--recorded", "undo")[1] or not is_own
+    page = tmp_path / "page.html"
+    ran(capsys, "report", recorded, *own, "-o", page)
+    assert f" {kept}; nearest before #" in page.read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -16,7 +16,7 @@ from context_tui.policies.parameters import format_assignments
 from context_tui.policies.planning import build_plan
 from context_tui.policies.registry import find_policy
 from context_tui.policies.trigger_points import find_first_firing
-from context_tui.policies.versions import build_recorded_params, format_recorded_params
+from context_tui.policies.versions import build_recorded_params, format_no_firing, format_recorded_params
 from context_tui.session.losses import list_unreadable
 from context_tui.session.session import Session
 from context_tui.tokens.context_size import SizeSource
@@ -161,7 +161,8 @@ def print_report(session: Session, plan: Plan, request: NextRequest) -> None:
     policy = find_policy(plan.policy)
     if policy.phases and not plan.trigger.fires:
         message = find_first_firing(session, policy, plan.params)  # type: ignore[arg-type]
-        print_lines("never fires in this session" if message is None else f"first fires before message {message:,}")
+        never = f"{format_no_firing(plan.policy, session)} in this session"
+        print_lines(never if message is None else f"first fires before message {message:,}")
     print_lines(*(f"note: {loss}" for loss in list_unreadable(session.facts)))
     if not plan.has_changes:
         return

@@ -269,7 +269,7 @@ def _print_firings(study: Study) -> None:
     if replay.firings:
         print_lines(f"  {report.format_savings(price)}")
     elif replay.calls:
-        print_lines("", f"{label} {format_never_fired(replay.nearest_miss)}")
+        print_lines("", f"{label} {format_never_fired(replay)}")
     print_lines(*(f"  {each.text}" for each in report.build_advice(price)))
 
 

@@ -155,7 +155,7 @@ def _format_study(study: Study) -> str:
     where = f", with the recorded compactions {handling}," if replay.session.facts.compactions else ""
     label = f"{format_replay_label(replay)}{where}"
     if not replay.firings:
-        return f"{label} {format_never_fired(replay.nearest_miss)}."
+        return f"{label} {format_never_fired(replay)}."
     savings = format_savings(study.price)
     needed = f"{regret.used_later:,} of {format_count(regret.dropped, 'dropped block')} were needed later"
     table = study.price.rate_table

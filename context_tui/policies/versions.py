@@ -13,6 +13,7 @@ from context_tui.policies.parameter_space import build_params
 from context_tui.policies.parameters import format_assignments
 from context_tui.session.facts import Facts
 from context_tui.session.session import Session
+from context_tui.text.numbers import format_count
 
 _CLAUDE_CODE = {"full": "claude-code-auto", "micro": "claude-code-micro"}
 OWN_POLICIES: Mapping[str, Mapping[str, str]] = {
@@ -75,6 +76,14 @@ def find_own_policies(session: Session) -> dict[str, str]:
     """Return the policies of the agent that recorded a session, in that version, by kind of compaction."""
     names, version = OWN_POLICIES.get(session.info.format, {}), session.facts.agent_version
     return {kind: find_policy_of_version(name, version)[0] for kind, name in names.items()}
+
+
+def format_no_firing(policy: str, session: Session) -> str:
+    """Say that a policy never fires, or for its agent's own that it adds nothing to the recorded compactions."""
+    count = sum(each.kind == "full" and each.trigger != "manual" for each in session.facts.compactions)
+    if not count or find_own_policies(session).get("full") != policy:
+        return "never fires"
+    return f"adds no firing to {format_count(count, 'recorded full compaction')} (kept)"
 
 
 def find_recorded_params(name: str, facts: Facts) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 from context_tui.compaction.plan import Plan
 from context_tui.policies.base import Params
 from context_tui.policies.parameters import format_assignments
+from context_tui.policies.versions import format_no_firing
 from context_tui.session.session import Session
 from context_tui.session.values import value_class
 
@@ -153,12 +154,13 @@ def find_changed_params(params: Params) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value != defaults.get(name)}
 
 
-def format_never_fired(missed: NearestMiss | None) -> str:
+def format_never_fired(replay: Replay | None) -> str:
     """Explain why a policy never fires in a session."""
-    if missed is None:
+    if replay is None or replay.nearest_miss is None:
         return "never fires: the recording has no point at which its runtime decides"
-    nearest = "" if missed.message is None else f" nearest before #{missed.message:,}:"
-    return f"never fires;{nearest} {missed.reason}"
+    number, reason = replay.nearest_miss
+    never = format_no_firing(replay.policy, replay.session) if replay.recorded == "keep" else "never fires"
+    return f"{never};{'' if number is None else f' nearest before #{number:,}:'} {reason}"
 
 
 def format_firing(firing: Firing, with_policy: bool = False) -> str:

@@ -170,7 +170,7 @@ def format_never_fires(comparison: Comparison) -> str:
     plan = lane.view.plan
     fires_at_end = plan is not None and lane.view.at is None and plan.trigger.fires and plan.has_changes
     end_text = "; it would fire after the last call" if fires_at_end else ""
-    return f"{lane.policy} {format_never_fired(replay.nearest_miss if replay else None)}{remedy}{end_text}"
+    return f"{lane.policy} {format_never_fired(replay)}{remedy}{end_text}"
 
 
 def format_nearest_firings(comparison: Comparison, width: int) -> list[list[Run]]:

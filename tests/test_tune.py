@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from context_tui.cli import main
-from context_tui.lab.sweep.grids import build_grid
+from context_tui.lab.sweep.grids import build_grid, build_setting
 from context_tui.lab.sweep.recommendation import (
     Recommendation,
+    build_recommendation_report,
     format_recommendation,
     list_configurable_parameters,
     rank_settings,
@@ -87,6 +88,24 @@ def test_a_setting_is_recommended_only_if_it_also_wins_with_the_measured_extra_c
     winner = "claude-code-auto trigger_reserve=60000" if verdict == "recommended" else "claude-code-auto"
     assert found.ranking[1].setting.startswith(winner) and found.ranking[1].wins == 1_000
     assert f"With {rate:+.3f} extra calls per 1,000 removed tokens" in " ".join(format_recommendation(found))
+
+
+@pytest.mark.parametrize("best", [33_000, 60_000])
+def test_the_baseline_is_what_each_recording_version_had(best: int) -> None:
+    (unset, *grid) = [build_setting(AUTO, AUTO.Params()), *build_grid(AUTO, [f"trigger_reserve={best}"])]
+    rows = [build_row(f"s{number}", best, 9.0) for number in range(5)]
+    for number in range(5):
+        params = {**unset.param_values, "trigger_reserve": 33_000 if number < 2 else 45_000}
+        rows.append(build_row(f"s{number}", 1, 10.0)._replace(setting=unset.name, params=params))
+    sweep = Sweep([unset, *grid], rows, current=unset.name, saving_unit="money")
+    own = "each version's own trigger_reserve (45,000 in 3 and 33,000 in 2 of 5 sessions)"
+    answer = f"Recommended: trigger_reserve={best} in place of {own}."
+    found = recommend_setting(sweep)
+    assert format_recommendation(found)[0] == answer and found.ranges == {"trigger_reserve": (best, best)}
+    assert build_recommendation_report(found, ())["why"].startswith(answer)
+    rows = [row._replace(params={**row.params, "trigger_reserve": 45_000}) for row in rows if row.setting == unset.name]
+    same = recommend_setting(replace(sweep, rows=[*sweep.rows[:5], *rows]))
+    assert "in place of trigger_reserve=45000." in format_recommendation(same)[0]
 
 
 def test_settings_that_save_about_as_much_are_a_range() -> None:

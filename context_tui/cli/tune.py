@@ -223,7 +223,8 @@ def _print_settings(sweep: Sweep) -> None:
         saving = "today" if setting.name == sweep.current else "no price"
         if totals.cost and current.cost and setting.name != sweep.current:
             saving = format_saving(current.cost.total - totals.cost.total, sweep.cost_unit)
-        name = setting.name.partition(" ")[2] or "defaults"
+        defaults = "each version's own" if "by version" in sweep.find_param_values(setting).values() else "defaults"
+        name = setting.name.partition(" ")[2] or defaults
         return [name, saving, totals.regret_tokens, totals.firings, totals.fired_in, totals.peak]
 
     heads = ("setting", f"change ({sweep.cost_unit})", "needed later", "firings", "in", "peak")

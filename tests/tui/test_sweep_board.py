@@ -429,6 +429,18 @@ def test_sessions_without_a_price_are_counted() -> None:
     assert "costs of 1 of 2 sessions; 1 has no price" in said(SweepBoard(replace(made.sweep, rows=rows)))
 
 
+def test_a_change_is_from_what_the_recording_version_had() -> None:
+    policy = POLICIES["claude-code-auto"]
+    unset, *grid = [build_setting(policy, of(policy)), *build_grid(policy, ["trigger_reserve=33000,60000"])]
+    rows = [row(each, 10, 0) for each in grid]
+    rows.append(row(unset, 5, 0)._replace(params={**unset.param_values, "trigger_reserve": 45_000}))
+    made = SweepBoard(Sweep([unset, *grid], rows, current=unset.name))
+    assert "the current setting" in said(made)
+    for each, value in zip(grid, ("33,000", "60,000"), strict=True):
+        made.move_to_setting(each.name)
+        assert f"trigger_reserve 45,000 → {value}" in said(made)
+
+
 def test_projects_and_sessions_of_a_sweep_over_many() -> None:
     settings = build_grid(MICRO, ["keep_recent_turns=2..3"])
     two, three = settings

@@ -12,6 +12,7 @@ measured number, and at the upper end of its interval.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +28,7 @@ from context_tui.policies.agent_settings import build_agent_settings
 from context_tui.policies.base import Policy
 from context_tui.policies.parameter_space import build_params, list_parameters
 from context_tui.policies.parameters import Parameter, format_value
+from context_tui.policies.scales import format_number
 from context_tui.session.window import Window
 from context_tui.text.numbers import format_cost, format_count, format_saving
 
@@ -90,6 +92,7 @@ class Recommendation:
     Attributes:
         verdict: ``recommended``, or why the setting is not.
         saved: cost that the setting saves, after the cost of fetching again what was needed later.
+        current_values: the changed parameters of the current setting, as text.
         gains: cost that the setting saves in each session in which it differs from the current one.
         interval: 5th and 95th percentile of ``saved`` over the resamples.
         wins: number of resamples in which the setting is the best one.
@@ -115,6 +118,7 @@ class Recommendation:
     ranking: tuple[RankedAt, ...] = ()
     gentler: GentlerSetting | None = None
     coverage: str = ""
+    current_values: str = ""
 
     @property
     def refetch(self) -> float:
@@ -180,11 +184,21 @@ def recommend_setting(sweep: Sweep, extra_calls: Sequence[float] = ()) -> Recomm
     elif any(each.setting != names[best] for each in ranking):
         verdict = "depends on extra calls"
     totals = dict(zip(names, savings.sum(axis=0), strict=True))
-    ranges = _find_ranges(settings, names[best], current, totals)
+    ranges = _find_ranges(sweep, names[best], totals)
     gentler = _find_gentler(sweep, names[best], totals) if totals[names[best]] > 0 else None
     compared = settings[names[best]], settings[current], sweep.totals[names[best]], today
     saved, wins, coverage = sum(gains.values()), ranking[0].wins, sweep.format_coverage()
-    return Recommendation(verdict, *compared, unit, saved, gains, (low, high), wins, ranges, ranking, gentler, coverage)
+    texts = coverage, " ".join(_format_current_value(sweep, name) for name in ranges) or "the current setting"
+    return Recommendation(verdict, *compared, unit, saved, gains, (low, high), wins, ranges, ranking, gentler, *texts)
+
+
+def _format_current_value(sweep: Sweep, name: str) -> str:
+    """Format a parameter of the current setting, which the version that recorded each session may decide."""
+    counts = Counter(row.params[name] for row in sweep.rows_by_setting[sweep.current])
+    if len(counts) == 1:
+        return f"{name}={format_value(*counts)}"
+    values = " and ".join(f"{format_number(value)} in {count:,}" for value, count in counts.most_common())
+    return f"each version's own {name} ({values} of {format_count(counts.total(), 'session')})"
 
 
 def _find_gentler(sweep: Sweep, best: str, saved: Mapping[str, float]) -> GentlerSetting | None:
@@ -253,13 +267,13 @@ def _tabulate_savings(sweep: Sweep) -> _SavingsTable | None:
     return _SavingsTable(names, list(costs), *savings, numpy.array(is_allowed), is_changed, draws)
 
 
-def _find_ranges(
-    settings: Mapping[str, SweepSetting], best: str, current: str, savings: Mapping[str, float]
-) -> dict[str, tuple[Any, Any]]:
+def _find_ranges(sweep: Sweep, best: str, savings: Mapping[str, float]) -> dict[str, tuple[Any, Any]]:
     """Find the values of each changed parameter, the others being as in the best setting, that are about as good."""
+    settings = {setting.name: setting for setting in sweep.settings if setting.name in savings}
     values, ranges = settings[best].param_values, dict[str, tuple[Any, Any]]()
+    ran, ran_today = (sweep.find_param_values(settings[name]) for name in (best, sweep.current))
     for key, value in values.items():
-        if value == settings[current].param_values.get(key):
+        if ran[key] == ran_today.get(key):
             continue
         similar = [
             setting.param_values[key]
@@ -281,13 +295,12 @@ def format_recommendation(recommendation: Recommendation, where: str = "") -> li
         return [f"No session reaches the threshold ({sessions}): there is nothing to learn from."]
     if result.verdict == "no price":
         return [f"No price is known for any of {sessions}."]
-    current = _format_values(result.current, result.ranges) or "the current setting"
     if result.verdict == "no better":
         fired = f"it fires in {result.current_totals.fired_in:,} of {sessions}"
-        return [f"Keep {current}: no other setting costs less ({fired})."]
+        return [f"Keep {result.current_values}: no other setting costs less ({fired})."]
     today_cost = result.current_totals.cost.cost if result.current_totals.cost else 0.0
     saving = format_saving(result.saved, unit, total=today_cost, with_unit=True)
-    best = f"{_format_values(result.setting, result.ranges)} in place of {current}"
+    best = f"{_format_values(result.setting, result.ranges)} in place of {result.current_values}"
     answers = {"recommended": "Recommended", "depends on extra calls": "It depends on the agent"}
     answer = f"{answers[result.verdict]}:" if result.verdict in answers else "Too little evidence for"
     sentences = [f"{answer} {best}."]

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from context_tui.lab.sweep.grids import SweepSetting
-from context_tui.lab.sweep.results import Totals
+from context_tui.lab.sweep.results import Sweep, Totals
 from context_tui.policies.agent_settings import format_setting_lines
 from context_tui.policies.parameter_space import find_changed_values
 from context_tui.policies.registry import POLICIES
+from context_tui.policies.versions import list_version_params
 from context_tui.text.numbers import format_cost, format_count, format_saving
 from context_tui.text.sanitize import make_visible
 from context_tui.tui.sweep import table
@@ -210,7 +211,7 @@ def _format_changes(board: SweepBoard, setting: SweepSetting, width: int) -> lis
     current = board.current_setting
     if setting.policy.name != current.policy.name:
         return [("  ", ""), (f"{setting.policy.name} in place of {current.policy.name}", "")]
-    changed = compute_changes(current, setting)
+    changed = compute_changes(board.sweep, current, setting)
     if not changed:
         return [("  ", ""), ("the current setting", MUTED)]
     forms = [
@@ -229,9 +230,9 @@ def _format_difference(number: int) -> str:
     return f"{abs(number):,} {'more' if number > 0 else 'fewer'}"
 
 
-def compute_changes(old: SweepSetting, new: SweepSetting) -> list[tuple[str, object, object]]:
+def compute_changes(sweep: Sweep, old: SweepSetting, new: SweepSetting) -> list[tuple[str, object, object]]:
     """Return (name, old, new) for each parameter that differs; those of nested policies are named ``POLICY.KEY``."""
-    old_values, new_values = _collect_changed_values(old), _collect_changed_values(new)
+    old_values, new_values = _collect_changed_values(sweep, old), _collect_changed_values(sweep, new)
     changes = []
     for policy, name in dict.fromkeys([*new_values, *old_values]):
         default = POLICIES[policy].Params.model_fields[name].get_default()
@@ -241,6 +242,7 @@ def compute_changes(old: SweepSetting, new: SweepSetting) -> list[tuple[str, obj
     return changes
 
 
-def _collect_changed_values(setting: SweepSetting) -> dict[tuple[str, str], object]:
-    by_policy = find_changed_values(setting.policy, setting.params)
-    return {(policy, name): value for policy, values in by_policy.items() for name, value in values.items()}
+def _collect_changed_values(sweep: Sweep, setting: SweepSetting) -> dict[tuple[str, str], object]:
+    by_policy, ran = find_changed_values(setting.policy, setting.params), sweep.find_param_values(setting)
+    values = {(policy, name): value for policy, values in by_policy.items() for name, value in values.items()}
+    return values | {(setting.policy.name, name): ran[name] for name in list_version_params(setting.policy.name)}

@@ -307,6 +307,7 @@ def test_the_example_of_the_docs_is_so(capsys: pytest.CaptureFixture[str], monke
     assert (ROOT / "docs" / "examples" / "gate.toml").read_text() in page
     _, _, example = page.partition("$ context-tui sweep ")
     command, *told = example.partition("\n```")[0].splitlines()
+    assert "--recorded undo" in command
     monkeypatch.chdir(ROOT)
     code, _, err = ran(capsys, *command.split(), "--jobs", 1)
     assert code == 0
@@ -318,7 +319,7 @@ def test_the_workflow_of_the_docs_passes(
 ) -> None:
     page = (ROOT / "docs" / "sweep.md").read_text()
     steps = re.findall(r"- run: context-tui sweep (.*)", page.partition("```yaml")[2].partition("```")[0])
-    assert len(steps) == 1
+    assert len(steps) == 1 and "--recorded undo" in steps[0]
     shutil.copytree(ROOT / "sample_sessions", tmp_path / "sessions")
     shutil.copy(ROOT / "docs" / "examples" / "gate.toml", tmp_path / "gate.toml")
     monkeypatch.chdir(tmp_path)
@@ -351,6 +352,26 @@ def test_a_gate_that_is_kept(capsys: pytest.CaptureFixture[str], folder: Path, t
         "defect-microcompact",
         "defect-microcompact keep_recent_turns=1",
     ]
+
+
+@pytest.mark.parametrize("recorded", ["keep", "undo"])
+def test_every_text_says_what_becomes_of_recorded_compactions(
+    capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path, recorded: str
+) -> None:
+    kept = "kept: a setting is judged only on firings beside them; --recorded undo judges it as if there were none"
+    judged = {"keep": kept, "undo": "undone: a setting is judged as if there were none"}
+    said, gate, session = f"recorded compactions {judged[recorded]}\n", tmp_path / "gate.toml", folder / "two"
+    gate.write_text('old = "defect-microcompact"\nnew = "defect-microcompact"\n[limits]\nsent = 0\n')
+    _, out, err = ran(capsys, session, "--gate", gate, "--recorded", recorded, "--jobs", 1)
+    assert f"\n{said}" in out and f"context-tui: gate: {said}" in err
+    main(["tune", str(session), "--recorded", recorded, "--jobs", "1"])
+    assert said in capsys.readouterr().out
+    shutil.copy(ROOT / "sample_sessions" / "compacted-session.jsonl", tmp_path)
+    replayed, page = str(tmp_path / "compacted-session.jsonl"), tmp_path / "page.html"
+    main(["replay", replayed, "-P", "codex", "--recorded", recorded])
+    assert f"   2 {said}" in capsys.readouterr().out
+    main(["report", replayed, "-P", "codex", "--recorded", recorded, "-o", str(page)])
+    assert f"In the replays they are {judged[recorded]}." in page.read_text()
 
 
 def test_sessions_without_a_price_are_counted_where_money_is_shown(

@@ -19,6 +19,7 @@ from context_tui.lab.regret.index import TIERS
 from context_tui.lab.replay.backtest import BacktestResult, PolicyBacktest, run_backtests
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import (
+    HANDLING_TEXTS,
     REPLAY_LIMITS_TEXT,
     Firing,
     format_firing,
@@ -167,7 +168,7 @@ def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
     name = f"{session.info.path}#{session.info.id}" if session.info.id else session.info.path
     calls = format_count(len(recording.calls), "call")
     print_lines(f"{make_visible(name)}   {calls}, {recorded_count:,} with a recorded size")
-    count, handling = len(session.facts.compactions), "kept" if studies[0].replay.recorded == "keep" else "undone"
+    count, handling = len(session.facts.compactions), HANDLING_TEXTS[studies[0].replay.recorded]
     compactions = f"{format_count(count, 'recorded compaction')} {handling}" if count else "no recorded compactions"
     print_lines(f"window {window.tokens:,} ({window.source})   {compactions}", _format_measure(recording))
     about = "a trigger compares the policy's own count of tokens with its limit"

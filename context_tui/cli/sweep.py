@@ -21,7 +21,7 @@ from context_tui.cli.options import CommandParser, build_study_settings, list_po
 from context_tui.cli.output import print_lines, print_notice, print_table, write_json
 from context_tui.errors import Error, ExitCode, PlanError, UnreadableSession
 from context_tui.lab.price.report import format_cache_reuse
-from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT, find_changed_params
+from context_tui.lab.replay.result import HANDLING_TEXTS, REPLAY_LIMITS_TEXT, find_changed_params
 from context_tui.lab.sweep.gate import (
     MONEY_LIMITS,
     Gate,
@@ -93,7 +93,7 @@ def run(arguments: Sequence[str]) -> int:
         write_parquet(options.parquet, sweep.sorted_rows)
     if options.screen:
         code = _open_screen(sweep, sources, options, arguments)
-        return code or (_check_gate(gate, sweep) if gate else ExitCode.DONE)
+        return code or (_check_gate(gate, sweep, sweep_options) if gate else ExitCode.DONE)
     is_ranked = options.by == "money" and sweep.has_prices
     extra_calls, ranking = _rank_by_cost(sweep, sources) if is_ranked else (None, ())
     if options.json:
@@ -103,11 +103,12 @@ def run(arguments: Sequence[str]) -> int:
         write_json(build_sweep_report(sweep) | {"cache": sweep_options.reuse} | ranking_report | gate_report)
     else:
         print_report(sweep)
+        print_lines(f"recorded compactions {HANDLING_TEXTS[sweep_options.recorded]}")
         _print_ranking(sweep, extra_calls, ranking)
         if not sweep_options.quick:
             automatic = "; with automatic caching, up to the first change" if sweep_options.reuse != "anywhere" else ""
             print_lines(f"{format_cache_reuse(sweep_options.reuse)}{automatic}")
-    return _check_gate(gate, sweep) if gate else ExitCode.DONE
+    return _check_gate(gate, sweep, sweep_options) if gate else ExitCode.DONE
 
 
 def _rank_by_cost(sweep: Sweep, sources: Sequence[SweepSource]) -> tuple[ExtraCalls | None, Sequence[RankedAt]]:
@@ -313,7 +314,8 @@ def report_unread(unread: Sequence[UnreadSession]) -> None:
         print_notice(f"{len(unread) - MAX_REPORTED:,} more could not be read; --json lists them")
 
 
-def _check_gate(gate: Gate, sweep: Sweep) -> int:
+def _check_gate(gate: Gate, sweep: Sweep, sweep_options: SweepOptions) -> int:
+    print_notice(f"gate: recorded compactions {HANDLING_TEXTS[sweep_options.recorded]}")
     checks = check_limits(gate, sweep)
     if (coverage := sweep.format_coverage()) and any(check.limit in MONEY_LIMITS for check in checks):
         print_notice(f"gate: {coverage}")

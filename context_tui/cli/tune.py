@@ -17,7 +17,7 @@ from context_tui.errors import ExitCode, UnreadableSession
 from context_tui.formats.base import scan
 from context_tui.formats.opening import make_scanner
 from context_tui.lab.aftermath.report import ExtraCalls
-from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT
+from context_tui.lab.replay.result import HANDLING_TEXTS, REPLAY_LIMITS_TEXT
 from context_tui.lab.sweep.grids import SweepSetting, build_grid, build_setting, merge_grids, propose_grid
 from context_tui.lab.sweep.recommendation import (
     Recommendation,
@@ -83,7 +83,8 @@ def run(arguments: Sequence[str]) -> int:
             _print_tuning(tuning)
         for reason in reasons:
             print_notice(reason)
-        print_lines(*(REPLAY_LIMITS_TEXT if tunings else ()))
+        handling = f"recorded compactions {HANDLING_TEXTS[sweep_options.recorded]}"
+        print_lines(*((handling, *REPLAY_LIMITS_TEXT) if tunings else ()))
     is_answered = any(each.recommendation.verdict in ("recommended", "no better") for each in tunings)
     return ExitCode.DONE if is_answered else ExitCode.NO_EVIDENCE
 

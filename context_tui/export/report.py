@@ -16,7 +16,13 @@ from context_tui.compaction.recorded_compactions import find_recorded_compaction
 from context_tui.lab.fullness import PART_NAMES, Fullness, compute_fullness
 from context_tui.lab.price.report import VERDICT_TEXTS, format_break_even, format_savings
 from context_tui.lab.regret.cases import RegretCase
-from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT, format_firing, format_never_fired, format_replay_label
+from context_tui.lab.replay.result import (
+    HANDLING_TEXTS,
+    REPLAY_LIMITS_TEXT,
+    format_firing,
+    format_never_fired,
+    format_replay_label,
+)
 from context_tui.lab.study import Lab, Study
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.registry import DEFAULT_POLICY, POLICIES
@@ -117,7 +123,7 @@ def build_session_sections(
     sentences = [_format_overview(lab), " ".join(fullness.sentences), *map(_format_study, studies)]
     details = [Section(f"Details of {name}"), _build_parts_section(parts, fullness)]
     if session.facts.compactions:
-        details.append(_build_compactions_section(session))
+        details.append(_build_compactions_section(session, studies))
     details += [_build_study_section(study, with_text) for study in studies if study.replay.firings]
     if with_text:
         details.append(_build_prompt_section(session))
@@ -174,14 +180,15 @@ def _build_parts_section(parts: Sequence[tuple[str, int]], fullness: Fullness) -
     return Section("What fills the context", (), (), tables, 3)
 
 
-def _build_compactions_section(session: Session) -> Section:
+def _build_compactions_section(session: Session, studies: Sequence[Study]) -> Section:
     rows = list[Sequence[object]]()
     for each in find_recorded_compactions(session):
         if isinstance(event := each.event, Compaction):
             sizes, trigger = (each.believed_tokens_before, each.recorded_tokens_after), event.trigger
             rows.append((f"#{each.message:,}", each.kind, trigger and sanitize_line(trigger), *sizes))
     heads = "before message", "kind", "trigger", "tokens before", "after"
-    return Section("Recorded compactions", (), (), [Table(heads, rows)], 3)
+    sentences = [f"In the replays they are {HANDLING_TEXTS[study.replay.recorded]}." for study in studies[:1]]
+    return Section("Recorded compactions", sentences, (), [Table(heads, rows)], 3)
 
 
 def _build_size_chart(lab: Lab, studies: Sequence[Study]) -> SizeChart:

@@ -55,7 +55,7 @@ def check_sums(session: Session, sizes: TokenTable) -> None:
     content = sum(parts.by_category.values()) - sum(sizes.prompts[-1] if sizes.prompts else ())
     assert (
         content
-        == sizes.prefix_sums_in(context)[-1]
+        == sizes.compute_prefix_sums(context)[-1]
         == sum(sizes.block_tokens(context, r) for m in context.order for r in facts.blocks_of(m))
     )
 
@@ -68,7 +68,11 @@ def test_calibrated_sizes_are_those_of_the_provider(tmp_path: Path) -> None:
     for message, usage in list(zip(facts.request_message, facts.requests, strict=True))[1:]:
         context = session.context_at(message)
         off.append(
-            abs(sizes.prefix_sums_in(context)[-1] + (measure_context(context, sizes).not_in_file or 0) - usage.context)
+            abs(
+                sizes.compute_prefix_sums(context)[-1]
+                + (measure_context(context, sizes).not_in_file or 0)
+                - usage.context
+            )
             / usage.context
         )
     assert median(off) < 0.01 and max(off) < 0.02, "the content and what is not in the file are what was recorded"
@@ -294,5 +298,5 @@ def test_the_recordings_measure_what_they_recorded(shared: Path) -> None:
             found = sizes.calibration_at(context)
             hidden = measure_context(context, sizes).not_in_file
             if found and found.usable and usage.context and hidden:
-                off.append(abs(sizes.prefix_sums_in(context)[-1] + hidden - usage.context) / usage.context)
+                off.append(abs(sizes.compute_prefix_sums(context)[-1] + hidden - usage.context) / usage.context)
     assert len(off) > 100 and median(off) < 0.03

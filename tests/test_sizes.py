@@ -181,7 +181,7 @@ def check_parts(session: Session, step: int) -> None:
             assert account.fixed <= min(filter(None, recorded), default=account.fixed)
     if facts.requests and facts.requests[0].context and not facts.holds_requests:
         first = session.context_at(facts.request_message[0])
-        in_file = sum(table.prompt_at(first)) + table.prefix_sums_in(first)[-1]
+        in_file = sum(table.prompt_at(first)) + table.compute_prefix_sums(first)[-1]
         assert in_file <= facts.requests[0].context or first.replacements
 
 

@@ -29,7 +29,7 @@ class SavedSettings(NamedTuple):
 
 
 class Config(NamedTuple):
-    """The contents of the configuration file: the theme, key bindings by name, and saved settings by name."""
+    """The contents of the configuration file: the theme, key bindings and saved settings, both keyed by name."""
 
     theme: str | None = None
     keys: Mapping[str, str] = {}

@@ -45,7 +45,7 @@ FilePlugin = tuple[str, Callable[[], T]]
 
 
 class Plugins(Mapping[str, T], Generic[T]):
-    """Mapping of plug-ins by name: first built-in ones, then those of packages, then those of files.
+    """Mapping of names to plug-ins: first built-in ones, then those of packages, then those of files.
 
     A built-in plug-in is imported when it is looked up; the first lookup of another name loads all others. A plug-in
     cannot replace another of the same name.

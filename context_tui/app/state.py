@@ -13,7 +13,7 @@ from context_tui.text.files import read_settings_file, write_atomically
 
 
 class InspectorState(NamedTuple):
-    """Saved state: policies by format, ``KEY=VALUE`` settings by policy, and whether the breakdown was open."""
+    """Saved state: each format's policy, each policy's ``KEY=VALUE`` settings, and whether the breakdown was open."""
 
     policies: Mapping[str, str] = {}
     settings: Mapping[str, tuple[str, ...]] = {}

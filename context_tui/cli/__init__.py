@@ -112,7 +112,7 @@ def _choose_completed_command(words: list[str]) -> str:
 
 
 def _open_closed_streams() -> None:
-    """Replace closed standard streams (``>&-``) by the null device, so that no file opened later gets their numbers."""
+    """Open the null device for closed standard streams (``>&-``), so that no file opened later gets their numbers."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             handle = os.open(os.devnull, os.O_RDWR)

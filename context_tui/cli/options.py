@@ -180,7 +180,7 @@ def parse_name(text: str) -> str:
 
 
 def build_choice_type(noun: str, names: Sequence[str]) -> Callable[[str], str]:
-    """Build an argument type that accepts one of these names, and names *noun* in its error."""
+    """Build an argparse type that accepts only *names*; errors call the value a *noun*."""
 
     def parse_choice(text: str) -> str:
         if text not in names:
@@ -298,7 +298,7 @@ def _complete(parser: CommandParser) -> None:
 
 
 def _build_policy_commands(sources: Sequence[Path | str], timeout: float | None) -> list[Path | PolicyCommand]:
-    """Replace the texts of commands by commands with their timeout."""
+    """Replace the texts of commands with commands that have their timeout."""
     from context_tui.policies.command.policy import DEFAULT_TIMEOUT_S, PolicyCommand
 
     seconds = DEFAULT_TIMEOUT_S if timeout is None else timeout

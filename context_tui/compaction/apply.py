@@ -34,8 +34,8 @@ def apply(session: Session, plan: Plan, summary: str | None = None, token_table:
     return apply_with_measure(session, plan, summary, token_table or build_calibrated_table(session.facts))
 
 
-def apply_with_measure(session: Session, plan: Plan, summary: str | None, table: TokenTable | None) -> Session:
-    """Apply a plan as :func:`apply` does, with the session's size by *table*, or ``bytes/4`` if it is None."""
+def apply_with_measure(session: Session, plan: Plan, summary: str | None, token_table: TokenTable | None) -> Session:
+    """Apply a plan as :func:`apply` does, with the session's size by *token_table*, or ``bytes/4`` if it is None."""
     context = plan.context
     if context.facts is not session.facts:
         raise PlanError("the plan was made for another session; make a new plan")
@@ -53,12 +53,12 @@ def apply_with_measure(session: Session, plan: Plan, summary: str | None, table:
             texts = build_new_texts(session.content, context, plan.changes, entry) if has_changes else None
             builder.copy_message(entry, texts)
     copy = builder.build_session(f"{session.origin}, {plan.policy}" if session.origin else plan.policy, context.at)
-    account = measure_context(context, table)
+    account = measure_context(context, token_table)
     if account.has_prompt:
-        calibration, basis = table.calibration_at(context) if table else None, session.facts.size_basis
+        calibration, basis = token_table.calibration_at(context) if token_table else None, session.facts.size_basis
         known_factors = calibration.factors if calibration else basis.factors if basis else None
         factors = known_factors or fit_factors(session.facts, len(session.facts.requests)) or PRIOR
-        size = compute_next_request(plan, summary, table).tokens_after
+        size = compute_next_request(plan, summary, token_table).tokens_after
         replies = frozenset(builder.replies)
         copy.facts.size_basis = SizeBasis(size, account.fixed, replies, factors, account.error, account.size_error)
     return copy

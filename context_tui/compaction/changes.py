@@ -43,13 +43,13 @@ def build_input_body(facts: Facts, row: int, arguments: Mapping[str, Any]) -> Bo
 
 
 class LazyChanges(Mapping[int, Change]):
-    """Changes by block row, in prompt order. Each is built when it is looked up, as there may be tens of thousands."""
+    """Changes keyed by block row, in prompt order, built only when looked up, as there may be tens of thousands."""
 
     def __init__(self, rows: Sequence[int], build_change: Callable[[int], Change]) -> None:
         self.rows, self._build_change = rows, build_change
 
     def build_bodies(self) -> dict[int, Body]:
-        """Return the new body of every changed block, by row."""
+        """Map the row of every changed block to its new body."""
         return {row: self._build_change(row).body for row in self.rows}
 
     @cached_property
@@ -124,7 +124,7 @@ def count_actions(changes: Mapping[int, Change]) -> tuple[int, int]:
 
 
 def collect_bodies(changes: Mapping[int, Change]) -> dict[int, Body]:
-    """Return the new body of every changed block, by row."""
+    """Map the row of every changed block to its new body."""
     if isinstance(changes, LazyChanges):
         return changes.build_bodies()
     return {row: change.body for row, change in changes.items()}
@@ -133,7 +133,7 @@ def collect_bodies(changes: Mapping[int, Change]) -> dict[int, Body]:
 def build_new_texts(
     content: Content, context: Context, changes: Mapping[int, Change], message: int
 ) -> dict[int, str | None]:
-    """Return the new texts of a message's changed blocks by their ordinal, with None for a removed block."""
+    """Map the ordinals of a message's changed blocks to their new texts, or None for a removed block."""
     texts: dict[int, str | None] = {}
     blocks: list[dict[str, Any]] | None = None
     for ordinal, row in enumerate(context.facts.blocks_of(message)):

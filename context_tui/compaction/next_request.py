@@ -91,7 +91,7 @@ def _count_removed_tokens(plan: Plan, table: TokenTable | None) -> int:
 
 
 def _measure_removed_tokens(plan: Plan, table: TokenTable) -> int:
-    context, sums, changes = plan.context, table.prefix_sums_in(plan.context), plan.changes
+    context, sums, changes = plan.context, table.compute_prefix_sums(plan.context), plan.changes
     if isinstance(changes, UniformChanges) and changes and table.uniform:
         rows, kind = changes.rows, context.facts.kind
         only_changes = not plan.dropped_ranges and not context.replacements

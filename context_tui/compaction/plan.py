@@ -163,7 +163,7 @@ class Plan:
     """A policy's plan for a context, made whether or not its trigger fires. Positions count from 0 within the context.
 
     Attributes:
-        changes: changes by block row.
+        changes: changes keyed by block row.
         dropped_ranges: positions of messages to remove.
         summarised_ranges: positions of messages for the summarizer, or None for all dropped ones if an insert holds a
             summary.

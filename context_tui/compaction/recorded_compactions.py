@@ -1,4 +1,4 @@
-"""Find the compactions in a recording, with the context before and after each, and the blocks that it removed.
+"""Find the compactions in a recording, with the contexts before and after, and the removed blocks.
 
 There are three kinds: full, with a summary; micro, announced by a record; and silent, visible only as a drop of the
 recorded size (:class:`context_tui.session.facts.Drop`), from which the cleared results are inferred.

@@ -54,7 +54,7 @@ class MessageSource(NamedTuple):
 
 
 class RepairedHistory(NamedTuple):
-    """A repaired history: its messages, the source of each, and notes that count the changes.
+    """A repaired history: its messages, their sources, and notes that count the changes.
 
     Unchanged messages are the same objects as before.
     """
@@ -196,7 +196,7 @@ def _rename_call_ids(message: Message, at: int, ids: dict[tuple[int, int], str])
 
 
 def _make_unique_id(call_id: str, assigned: set[str], present: set[str], tried: dict[str, int]) -> str:
-    """Return *call_id* if it is free, else the next free id derived from it; *tried* are the last numbers by id."""
+    """Return *call_id* if it is free, else the next free id derived from it; *tried* maps ids to the last numbers."""
     new_id, number = call_id, tried.get(call_id, 1)
     while not new_id or new_id in assigned or (new_id != call_id and new_id in present):
         number += 1

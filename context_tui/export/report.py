@@ -66,7 +66,7 @@ class Marker(NamedTuple):
 
 
 class SizeChart(NamedTuple):
-    """Sizes of the context in tokens at each call, by name of the line, with the window and the events."""
+    """A chart: named lines with the tokens of the context at each call, the window, and the events."""
 
     lines: Sequence[tuple[str, Sequence[int]]]
     window: int

@@ -220,7 +220,7 @@ class Format(Protocol):
 
         Args:
             session: a session of this format, read to its end.
-            texts: the new text of each result, by block row.
+            texts: the new texts of results, keyed by block row.
             check: called with the session as read from the changed file. If it raises an exception, the change is
                 undone.
 

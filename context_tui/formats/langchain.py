@@ -71,7 +71,7 @@ MESSAGE_LISTS = MessageLists(
 
 
 class LangChainShape(DocumentShape):
-    """Parser for messages in any notation. Repeated calls count once, and ``RemoveMessage`` removes a message."""
+    """Parser for LangChain messages in any of three serializations. A repeated call counts once."""
 
     def __init__(self) -> None:
         self._keys: dict[str, None] = {}  # keys of the messages in the context, in order

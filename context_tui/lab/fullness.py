@@ -44,7 +44,7 @@ MIN_STEPS, MAX_CALLS_LEFT, RANGE_FACTOR, MIN_VARIATION = 3, 500, 2, 0.25
 
 
 class ContextPart(NamedTuple):
-    """Part of a context by category, a key of ``PART_NAMES``; of results, the tokens of each tool, largest first."""
+    """A part of a context: a category of ``PART_NAMES``, and for results the tokens of each tool, largest first."""
 
     category: str
     tokens: int

@@ -58,7 +58,7 @@ class Context:
     Attributes:
         order: numbers of the messages.
         epoch_start: first message that was appended after the epoch began.
-        replacements: replaced bodies by block row.
+        replacements: replaced bodies keyed by block row.
         base: context from which this one was derived by replacing bodies.
         memo: results of :func:`memoize`.
         last_rewrite: message before which a recorded microcompaction last cleared results, or 0. Sizes recorded before

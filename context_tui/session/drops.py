@@ -175,7 +175,7 @@ def _reconsider_drops(facts: Facts, results: _Results) -> None:
 
 
 def find_cleared_at(facts: Facts, at: int, until: int | None = None) -> dict[int, str]:
-    """Return the results cleared before message *at*, by row, each with how this is known: recorded or inferred.
+    """Map the rows of results cleared before message *at* to how this is known: recorded or inferred.
 
     *until* limits recorded clearings (default: *at*).
     """

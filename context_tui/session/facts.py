@@ -46,7 +46,7 @@ class Usage(msgspec.Struct, gc=False):
     output_trusted: bool = True
 
     def update(self, other: Usage) -> None:
-        """Replace the values by those in a later line about the same request. An output once trusted stays trusted."""
+        """Take the values of a later line about the same request. An output once trusted stays trusted."""
         self.fresh, self.cache_read, self.output = other.fresh, other.cache_read, other.output
         self.cache_write_5m, self.cache_write_1h = other.cache_write_5m, other.cache_write_1h
         self.output_trusted = self.output_trusted or other.output_trusted
@@ -380,7 +380,7 @@ class Facts:
             self.begin_epoch(compaction.message, "compaction", compaction.prefix)
 
     def revise_request(self, recorded: Usage, usage: Usage) -> None:
-        """Replace a request's recorded usage by a later one. If the size changes, drops are searched anew."""
+        """Replace a request's recorded usage with a later one. If the size changes, drops are searched anew."""
         size = recorded.context
         recorded.update(usage)
         self.size_revisions += recorded.context != size

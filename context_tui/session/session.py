@@ -26,7 +26,7 @@ class Content(Protocol):
         """Return a message's blocks, in the form of the Messages API."""
 
     def raw(self, record: int) -> str:
-        """Return the text of a record as it is stored, to show a problem to users."""
+        """Return a record's stored text, for display next to a problem."""
 
     def system(self) -> str:
         """Return the system prompt, or "" if it is not in the file."""

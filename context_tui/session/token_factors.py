@@ -35,7 +35,7 @@ _WEIGHT = (250_000.0, 250_000.0, 250_000.0, 250_000.0, 250_000.0, 20.0)
 
 @dataclass(frozen=True)
 class Factors:
-    """Recorded tokens per estimated token, by kind of content.
+    """Recorded tokens per estimated token, for each kind of content.
 
     Attributes:
         signature: factor for the signatures of thinking blocks.

@@ -16,7 +16,7 @@ COMMON_WINDOWS = (8_192, 16_384, 32_768, 65_536, 128_000, 200_000, 256_000, 400_
 
 @cache
 def load_model_windows() -> dict[str, tuple[int, ...]]:
-    """Load the context windows in tokens by the start of a model's name: the usual size, then others."""
+    """Map the starts of models' names to their context windows in tokens: the usual size, then others."""
     return {prefix: tuple(sizes) for prefix, sizes in read_toml("context_tui.session", "model_windows.toml").items()}
 
 
@@ -42,7 +42,7 @@ class Window:
 
     @property
     def is_known(self) -> bool:
-        """Whether the size is more than an assumption. Runtimes replace an assumed size by their own default."""
+        """Whether the size is more than an assumption. Runtimes use their own default in place of an assumed size."""
         return self.source != "assumed"
 
 

@@ -119,7 +119,7 @@ def _count_history_bytes(messages: list[Message], previous_summary: str | None) 
 
 
 def _fit_sections(sections: list[_Section], max_bytes: int) -> str:
-    """Join as much of the sections as fits in *max_bytes*, preferring the newest quotations of each."""
+    """Join as much of the sections as fits in *max_bytes*, preferring the newest quotations of each section."""
     parts = [EXTRACT_LABEL]
     max_bytes -= utf8_len(EXTRACT_LABEL)
     heading = ""

@@ -25,7 +25,7 @@ _MAX_DEPTH = 100  # deeper JSON is masked as text
 
 
 def mask_body(body: Any) -> tuple[Any, dict[str, int]]:
-    """Mask the suspected secrets in a copy of a request body, and return it with the number of secrets by kind.
+    """Mask the suspected secrets in a copy of a request body, and return it with the number of secrets of each kind.
 
     The body is a request in either wire format as JSON data, or a part of one, and stays valid. In texts and values,
     ``[masked KIND]`` replaces a secret. An identifier or key with a secret becomes ``masked_N`` wherever it occurs, so
@@ -114,7 +114,7 @@ def build_payload(endpoint: Endpoint, request: SummaryRequest, limit_field: str 
 
 
 def count_suspected_secrets(kind: str, request: SummaryRequest) -> dict[str, int]:
-    """Count the suspected secrets in the body of a call, by kind, whether or not they are masked."""
+    """Count the suspected secrets of each kind in the body of a call, whether or not they are masked."""
     return mask_body(APIS[kind].build_body(request, APIS[kind].limit_fields[0]))[1]
 
 

@@ -93,7 +93,7 @@ class PreparedSummary:
         return replace(self, request=self.request._replace(mask_secrets=masked))
 
     def count_secrets(self, kind: str) -> Mapping[str, int]:
-        """Count the suspected secrets, by kind, in the exact input that a summarizer of *kind* gets."""
+        """Count the suspected secrets of each kind in the exact input that a summarizer of *kind* gets."""
         return self._mask_messages(kind)[1]
 
     @property
@@ -210,7 +210,7 @@ def format_notice(summarizer: Summarizer, prepared: PreparedSummary) -> list[str
 
 
 def format_secret_counts(secrets: Mapping[str, int]) -> str:
-    """Format the number of suspected secrets by kind, as in ``2 AWS key id, 1 password``."""
+    """Format the numbers of suspected secrets of each kind, as in ``2 AWS key id, 1 password``."""
     return ", ".join(f"{count:,} {kind}" for kind, count in sorted(secrets.items()))
 
 

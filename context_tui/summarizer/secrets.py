@@ -75,7 +75,7 @@ def find_secrets(text: str) -> list[Secret]:
 
 
 def mask_text(text: str) -> tuple[str, dict[str, int]]:
-    """Return the text with each secret replaced by ``[masked KIND]``, and the number of secrets by kind."""
+    """Return the text with each secret replaced by ``[masked KIND]``, and the number of secrets of each kind."""
     secrets = find_secrets(text)
     if not secrets:
         return text, {}

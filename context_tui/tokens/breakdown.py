@@ -91,7 +91,7 @@ class SystemPart:
 
 @dataclass(frozen=True)
 class InjectedPart:
-    """Part of the texts that the runtime injected: its name, and the tokens of its occurrences."""
+    """One kind of text that the runtime injects, with the number of its occurrences and their tokens."""
 
     part: str
     tokens: int

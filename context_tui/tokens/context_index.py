@@ -31,7 +31,7 @@ class ContextIndex:
     :meth:`extend` and :meth:`replace_bodies` update the index of a growing history in place.
 
     Attributes:
-        tokens: tokens of each message, by position; ``total`` is their sum.
+        tokens: tokens of the message at each position; ``total`` is their sum.
         results: the tool results that were not removed.
         structure_changed: whether more than the bodies of results differs from the context that this one derives from.
         changed_ranges: first and last position of each change by :meth:`replace_bodies`.

@@ -223,7 +223,7 @@ def _measure_content(context: Context, table: TokenTable | None) -> int:
 
 
 def _sum_tokens(context: Context, table: TokenTable | None) -> Sequence[int]:
-    return table.prefix_sums_in(context) if table else index_context(context).prefix
+    return table.compute_prefix_sums(context) if table else index_context(context).prefix
 
 
 def _find_recorded_size(context: Context, table: TokenTable | None) -> tuple[int | None, int]:

@@ -57,7 +57,7 @@ class TokenTable:
         count_part: counts the tokens of a part of the system prompt or, if the second argument is True, of a tool
             schema.
         prompts: tokens of the system prompt and of the tool schemas in the file, for each of ``Facts.prompts``.
-        calibrations: the calibration of each model, by name; empty for a tokenizer.
+        calibrations: calibrations keyed by model; empty for a tokenizer.
         uniform: whether the size of a body is the same for every result that it replaces.
         is_calibrated: whether the recorded sizes were usable for calibration.
         get_factor: returns the typical tokens per estimated token (``bytes/4``) of a kind of block.
@@ -103,9 +103,9 @@ class TokenTable:
             return self.count_body(row, body)
         return self.blocks[row] if row < len(self.blocks) else 0
 
-    def prefix_sums_in(self, context: Context) -> list[int]:
+    def compute_prefix_sums(self, context: Context) -> list[int]:
         """Return the number of tokens before each position in a context, with the total at the end, computed once."""
-        key = TokenTable.prefix_sums_in, self
+        key = TokenTable.compute_prefix_sums, self
         if key not in context.memo:
             tokens = list(map(self.messages.__getitem__, context.order))
             if context.replacements:

@@ -60,7 +60,7 @@ TERMINAL_INTERVAL_S = 1.0
 
 
 class SweepToOpen(NamedTuple):
-    """A sweep to show, with session records by name and the command line that ran the sweep."""
+    """A sweep to show, with session records keyed by name and the command line that ran the sweep."""
 
     sweep: Sweep
     infos: Mapping[str, SessionInfo]
@@ -443,7 +443,7 @@ class ContextTuiApp(App[None]):
             self.call_from_thread(self._follow_newest, entry)
 
     def _follow_newest(self, entry: SessionEntry) -> None:
-        """Go over to a session that started, or was continued, after the followed one; each is opened once."""
+        """Switch to the newest session of the folder unless it has already been followed."""
         from context_tui.library.discovery import build_session_key
 
         inspector = next((each for each in self._list_inspectors() if each is self.screen), None)

@@ -204,7 +204,7 @@ class Comparison:
 
     @property
     def cache_breaks(self) -> dict[int, CacheBreak]:
-        """The cache breaks by call; empty until the lab is prepared."""
+        """The cache breaks keyed by call; empty until the lab is prepared."""
         if self.recording is None or self.lab is None:
             return {}
         by_message = {each.message: each for each in self.lab.cache_history.breaks}
@@ -366,7 +366,7 @@ class Comparison:
 
     @property
     def policy_params(self) -> dict[str, Mapping[str, Any]]:
-        """Changed settings by policy name, from all lanes; if lanes disagree, the selected lane takes precedence."""
+        """Changed settings of all lanes, keyed by policy; if lanes disagree, the selected lane takes precedence."""
         params: dict[str, Mapping[str, Any]] = {}
         for lane in (*self.lanes, self.selected_lane):
             policy = POLICIES[lane.policy]

@@ -477,7 +477,7 @@ class Controller:
     # Apply, undo, export
 
     def get_applicable_plan(self) -> Plan:
-        """Return the plan to apply; refuse if it changes nothing, was just applied, or reading goes on."""
+        """Return the plan to apply; refuse if it changes nothing, was just applied, or reading continues."""
         view, plan = self.view, self.view.plan
         self._check_read()
         if view.applied:

@@ -48,7 +48,7 @@ class View:
 
     Attributes:
         at: message before which the policy plans; None for the end.
-        params: values that differ from the defaults, by policy.
+        params: values that differ from the defaults, keyed by policy.
         named_policies: policies that were named or chosen; they keep their rows in the list.
         undo_stack, redo_stack: views from before each applied plan, and views that undo left, the latest last.
         applied: plan that was applied last; it is shown instead of a plan until a policy is chosen.

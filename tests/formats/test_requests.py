@@ -138,7 +138,7 @@ def test_every_request_has_its_recorded_size(tmp_path: Path) -> None:
     session = open_session(logs.write_folder(tmp_path / "bodies", logs.make_run()))
     facts, table = session.facts, build_calibrated_table(session.facts)
     for reply, usage in zip(facts.request_message, facts.requests, strict=True):
-        size = table.prefix_sums_in(session.context_at(reply))[-1] + sum(table.prompts[-1])
+        size = table.compute_prefix_sums(session.context_at(reply))[-1] + sum(table.prompts[-1])
         assert abs(size - usage.context) <= 0.01 * usage.context
 
 

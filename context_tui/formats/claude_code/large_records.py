@@ -33,7 +33,7 @@ POLL_INTERVAL_S = 0.005
 
 @dataclass
 class RecordOutline:
-    """A large record with truncated blocks. ``sizes`` holds the full size of each block, by the block's ``id()``."""
+    """A large record with truncated blocks. ``sizes`` maps the ``id()`` of each block to its full size."""
 
     record: Record
     blocks: list[dict[str, Any]] = field(default_factory=list)

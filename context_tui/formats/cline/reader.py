@@ -129,7 +129,7 @@ class ClineShape(DocumentShape):
                 self._condenses.add(start)
 
     def _find_rewrites(self, elements: list[dict[str, Any]]) -> None:
-        """Find blocks that were sent in a much shorter form. Other rewrites are ignored."""
+        """Record a clearing for each block that a later request holds in a much shorter form; ignore other rewrites."""
         for rewrite in self._related.rewrites:
             if not 0 <= rewrite.element < len(elements):
                 continue

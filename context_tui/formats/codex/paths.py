@@ -82,9 +82,9 @@ def find_title(path: Path) -> str:
 def find_bases(path: Path, meta: SessionMeta) -> tuple[list[tuple[Path, int]], str]:
     """Return the rollouts that a rollout continues, with the oldest first, and a note for users on the history.
 
-    A forked thread, or one from which turns were taken back, goes on in a new file. Each rollout comes with the number
-    of its bytes that belong to the session. If one is missing or does not fit, it and those that it continues are left
-    out.
+    A forked thread, or one from which turns were taken back, continues in a new file. Each rollout comes with the
+    number of its bytes that belong to the session. If one is missing or does not fit, it and those that it continues
+    are left out.
     """
     bases, paths, reason = list[tuple[Path, int]](), {path}, ""
     while meta.continued_from and not reason:

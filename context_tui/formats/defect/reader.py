@@ -1,7 +1,7 @@
 """Read defect's journals, which record turns, and snapshots that replace the history.
 
 Usage is recorded per turn, as the sum of its requests. A failed turn is reverted. defect does not record compactions
-while it runs (0.1.0-alpha.6), but its loader takes a snapshot between the lines as the history from there on.
+while it runs (0.1.0-alpha.6), but its loader takes a snapshot between the lines as the history at that point.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class MessageTree(Protocol):
 
     @property
     def event_positions(self) -> Mapping[tuple[str, int], int]:
-        """The message before each microcompaction or clear, by the event's key in :class:`Selection`."""
+        """The message before each microcompaction or clear, keyed as events are in :class:`Selection`."""
 
     def find_abandoned_branches(self) -> list[set[int]]:
         """Return one set of message numbers for each abandoned branch, in file order."""

@@ -54,7 +54,7 @@ class MessageLists(NamedTuple):
         return any(key in members for key in self.required_keys)
 
     def find_lists(self, members: dict[str, Element]) -> dict[str, list[Element]]:
-        """Return the members of an object that are message lists, by name. An empty list counts as one."""
+        """Map the members of an object that are message lists to their elements. An empty list counts as one."""
         return {key: elements for key in self.keys if (elements := self._parse_list(members.get(key))) is not None}
 
     def _parse_list(self, element: Element) -> list[Element] | None:

@@ -264,7 +264,7 @@ def replace_compactions(facts: Facts, compactions: Iterable[Compaction]) -> None
 
 
 def replace_summaries(facts: Facts, summaries: Iterable[int]) -> None:
-    """Replace a session's compactions by full ones, after each of which the context is only its summary."""
+    """Replace a session's compactions with full ones, which leave only their summaries in the context."""
     prefixes = (Spans(range(message, message + 1)) for message in summaries)
     replace_compactions(facts, (Compaction(prefix[0], "full", prefix=prefix) for prefix in prefixes))
 
@@ -327,7 +327,7 @@ class RowSource(ABC):
 
     @abstractmethod
     def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
-        """Return the entries with the given ids, by id, or raise ValueTooLarge if a value exceeds *max_value_bytes*."""
+        """Map the given ids to their entries, or raise ValueTooLarge if a value exceeds *max_value_bytes*."""
 
     def select_messages(self, names: Sequence[str], ids: Sequence[Any], max_value_bytes: int) -> list[tuple[Any, ...]]:
         """Return these columns of the messages with the given ids, in any order, with None for one that is missing."""

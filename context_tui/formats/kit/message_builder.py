@@ -38,7 +38,7 @@ class _Record:
 
 @dataclass(frozen=True)
 class MetadataRecord(_Record):
-    """Settings that apply from here on: model, context window (tokens), system prompt and tools. Each may be missing.
+    """Settings of all later requests: model, context window (tokens), system prompt and tools. Any may be missing.
 
     ``model_window`` is the model's own window if the agent uses only a part of it. ``tools`` are in Anthropic's form.
     """
@@ -207,7 +207,7 @@ def list_cases(parsed: ParsedRecord) -> tuple[RecordCase, ...]:
 
 
 def list_messages(parsed: ParsedRecord) -> list[MessageRecord | OmittedMessage]:
-    """Return the messages in a record, omitted ones included. The index of each is its number in the record."""
+    """Return the messages in a record, omitted ones included. The index of a message is its number in the record."""
     return [each for each in list_cases(parsed) if isinstance(each, MessageRecord | OmittedMessage)]
 
 
@@ -596,7 +596,7 @@ class MessageBuilder:
         facts.add_compaction(compaction)
 
     def _add_full_compaction(self, record: FullCompactionRecord, messages: dict[int, int]) -> None:
-        """Add a full compaction; its summary is the first of *messages*, the messages of its record by number."""
+        """Add a full compaction; its summary is the first of *messages*, those of its record keyed by number."""
         summary = next(iter(messages.values()))
         if record.kept_since is not None:
             prefix = Spans.from_numbers([summary, *self._find_kept_since(record.kept_since, summary)])
@@ -660,11 +660,11 @@ class MessageBuilder:
             self.set_system([*get_prompt(self.facts).system, build_part(build_text(text))])
 
     def set_system(self, parts: Sequence[PromptPart]) -> None:
-        """Set the parts of the system prompt that requests have from here on."""
+        """Set the system prompt of all later requests, in parts."""
         set_system(self.facts, parts)
 
     def set_tools(self, tools: Any) -> None:
-        """Set the tool schemas that requests have from here on, in any provider's form."""
+        """Set the tool schemas of all later requests, in any provider's form."""
         set_tools(self.facts, tools)
 
 

@@ -1,4 +1,4 @@
-"""Record the system prompt and the tool schemas with which requests begin."""
+"""Set and describe the system prompt and the tool schemas with which requests begin."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def build_part(*blocks: Block) -> PromptPart:
 
 
 def set_system(facts: Facts, parts: Sequence[PromptPart]) -> None:
-    """Record the parts of the system prompt that requests have from here on."""
+    """Set the system prompt of all later requests."""
     _set_prompt(facts, system=tuple(part for part in parts if part.text))
     facts.system_bytes = utf8_len(join_system(facts))
 
@@ -31,7 +31,7 @@ def join_system(facts: Facts) -> str:
 
 
 def set_tools(facts: Facts, tools: Any) -> None:
-    """Record the tool schemas that requests have from here on, in any provider's form."""
+    """Set the tool schemas of all later requests, in any provider's form."""
     facts.tools_bytes = len(compact_json(tools)) if tools else 0
     _set_prompt(facts, tools=tuple(map(_describe_tool, tools if isinstance(tools, list) else ())))
 

@@ -6,63 +6,27 @@ part. ``opencode export`` writes a session as one JSON document, which ``opencod
 
 from __future__ import annotations
 
-import os
-import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import Claim, Format, Scanner, SessionFile
+from context_tui.formats.base import Claim, Format, Scanner
 from context_tui.formats.kit import entry_scanner
 from context_tui.formats.kit.databases import SQLITE_MAGIC, Database, is_database, read_columns
 from context_tui.formats.kit.entry_scanner import EntryContent, EntrySource
-from context_tui.formats.kit.files import ALL_PROJECTS, find_data_home, list_entries, read_status
+from context_tui.formats.kit.files import read_status
 from context_tui.formats.kit.heads import parse_first_values, read_first_object
 from context_tui.formats.kit.values import as_object, format_title, parse_id
 from context_tui.formats.kit.writing import build_change_folder
 from context_tui.formats.opencode.parts import get_call_state, parse_time
+from context_tui.formats.opencode.paths import find_folder_files, find_session_file, find_sessions, list_session_files
 from context_tui.formats.opencode.reader import OpencodeShape, parse_entry
 from context_tui.formats.opencode.sources import ExportSource, TableSource, TreeSource, read_session_object
 from context_tui.formats.opencode.writer import copy_session, is_copyable, write_export
 from context_tui.session.session import Session, SessionInfo
-
-
-def find_opencode_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """Yield the databases. If there is none, yield the tree's session files, which opencode would migrate to one."""
-    folder = find_data_home(environ) / "opencode"
-    configured = environ.get("OPENCODE_DB") or ""
-    configured_paths = [folder / configured] if configured and configured != ":memory:" else []
-    names = re.compile(r"opencode(-.*)?\.db")  # of the release, or of a channel
-    databases = [Path(entry.path) for entry in list_entries(folder) if names.fullmatch(entry.name)]
-    paths = [path for path in dict.fromkeys([*configured_paths, *databases]) if os.path.isfile(path)]
-    yield from (SessionFile(path, ALL_PROJECTS, False) for path in paths)
-    for path in () if paths else list_session_files(folder / "storage"):
-        yield SessionFile(path, path.parent.name[:8], False)
-
-
-def list_session_files(storage: Path) -> Iterator[Path]:
-    """Yield the session files in a storage tree, in all projects."""
-    for project in list_entries(storage / "session"):
-        for entry in list_entries(project.path):
-            if entry.name.startswith("ses_") and entry.name.endswith(".json"):
-                yield Path(entry.path)
-
-
-def find_folder_files(folder: Path) -> list[Path]:
-    """Return the session files for a storage tree, for the data folder above it, or for a session's messages."""
-    if folder.parent.name == "message" and folder.name.startswith("ses_"):
-        root = folder.parent.parent
-        session_files = [path for path in list_session_files(root) if path.stem == folder.name]
-        old_file = root / "info" / f"{folder.name}.json"
-        return session_files or [path for path in [old_file] if os.path.isfile(path)]
-    for root in (folder, folder / "storage"):
-        if os.path.isdir(root / "session") and os.path.isdir(root / "message"):
-            return [*list_session_files(root)]
-    return []
-
 
 _SIZES_QUERY = """
 SELECT session_id, sum(size) FROM (
@@ -84,7 +48,7 @@ class OpencodeFormat(Format):
     )
     request_recording: ClassVar[str] = "claude-tap --tap-client opencode"
 
-    find_sessions = staticmethod(find_opencode_sessions)
+    find_sessions = staticmethod(find_sessions)
     write = staticmethod(write_export)
     can_copy = staticmethod(is_copyable)
     copy = staticmethod(copy_session)
@@ -105,7 +69,7 @@ class OpencodeFormat(Format):
         if name.startswith("ses_") and ("projectID" in value or "directory" in value or "version" in value):
             return Claim(95, "an opencode session file")
         if name.startswith(("msg_", "prt_")) and isinstance(session := value.get("sessionID"), str):
-            remedy = f"open {_find_session_file(path, session) or 'its session file'}"
+            remedy = f"open {find_session_file(path, session) or 'its session file'}"
             raise UnreadableSession(f"{path}: is one message of an opencode session, or a part of one; {remedy}")
         return None
 
@@ -141,7 +105,7 @@ class OpencodeFormat(Format):
         if session.info.id and is_database(path):
             subagent = next((each for each in self.list_sessions(path) if each.id == session_id), None)
         else:
-            file = _find_session_file(path, session_id)
+            file = find_session_file(path, session_id)
             subagent = self.list_sessions(file)[0] if file else None
         if subagent is None:
             raise UnreadableSession(f"{path.name}#{session_id}: the session of this sub-agent is not here")
@@ -193,15 +157,10 @@ def _open_source(path: Path, info: SessionInfo) -> EntrySource:
 def _build_session_info(path: Path, value: dict[str, Any], size: int) -> SessionInfo:
     updated = parse_time(value, "updated")
     parent = parse_id(value.get("parentID"))
-    parent_file = _find_session_file(path, parent) if parent else None
+    parent_file = find_session_file(path, parent) if parent else None
     time = updated / 1000 if updated >= 0 else read_status(path).st_mtime
     title, cwd = format_title(parse_id(value.get("title"))) or path.stem, parse_id(value.get("directory"))
     return SessionInfo(str(path), "opencode", "", title, str(parent_file or ""), time, size, cwd)
-
-
-def _find_session_file(path: Path, session_id: str) -> Path | None:
-    files = (file for root in path.parents[:4] for file in list_session_files(root))
-    return next((file for file in files if file.stem == session_id), None)
 
 
 def _find_subagent_id(session: Session, call: int) -> str:

@@ -1,7 +1,7 @@
 """Parse opencode's messages, each a body and parts, which are the same in the database, the tree and an export.
 
 Reproduces opencode's conversion to requests (``toModelMessages`` in ``session/message-v2.ts``). Ignored text and plain
-files are left out, calls that never ended get a result that says so, and failed replies are not sent.
+files are left out, calls that never ended get a result that states it, and failed replies are not sent.
 """
 
 from __future__ import annotations

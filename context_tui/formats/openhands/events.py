@@ -156,7 +156,7 @@ def join_metadata(blocks: list[Block], metadata: Any) -> list[Block]:
 
 
 class EventView:
-    """The events that the model sees, by key, in order. Adding an event or condensation again changes nothing.
+    """The events that the model sees, in order. Adding an event or condensation again changes nothing.
 
     Source: OpenHands software-agent-sdk, context/view/view.py; OpenHands V0, memory/view.py.
     """

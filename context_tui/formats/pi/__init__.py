@@ -5,46 +5,20 @@ Sessions are JSON Lines files in a folder per project: a header, then entries, w
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.formats.base import Claim, Format, Scanner, SessionFile
+from context_tui.formats.base import Claim, Format, Scanner
 from context_tui.formats.kit.blocks import extract_text
 from context_tui.formats.kit.branches import find_branch
-from context_tui.formats.kit.files import find_program_folder, list_entries, list_files
 from context_tui.formats.kit.heads import parse_first_values, read_first_object, read_first_objects
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file, list_only_session
 from context_tui.formats.kit.values import as_text, format_title, parse_blocks
 from context_tui.formats.pi import writer
+from context_tui.formats.pi.paths import find_sessions
 from context_tui.formats.pi.reader import PiShape
 from context_tui.session.session import SessionInfo
-
-
-def format_project_folder(cwd: Path) -> str:
-    """Return pi's name for a project's folder, such as ``--home-user-project--`` for ``/home/user/project``."""
-    return f"--{re.sub(r'[/:]', '-', re.sub(r'^[/]', '', str(cwd.absolute()).replace(chr(92), '/')))}--"
-
-
-def find_pi_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """Yield the sessions in every project, and those directly in a configured folder."""
-    root = find_program_folder(environ, "PI_CODING_AGENT_DIR", ".pi", "agent") / "sessions"
-    if environ.get("PI_CODING_AGENT_SESSION_DIR"):
-        root = find_program_folder(environ, "PI_CODING_AGENT_SESSION_DIR")
-    current_folder = format_project_folder(cwd)
-    for path in list_files(root, ".jsonl"):
-        yield SessionFile(path, root.name, False)
-    for folder in list_entries(root):
-        if not folder.name.endswith(".jsonl"):
-            # The name cannot be turned back into a path; its end distinguishes projects.
-            project = cwd.name if folder.name == current_folder else folder.name.strip("-").rsplit("-", 1)[-1]
-            for path in list_files(folder.path, ".jsonl"):
-                yield SessionFile(path, project, folder.name == current_folder)
-    for agent in list_entries(find_program_folder(environ, "OPENCLAW_STATE_DIR", ".openclaw") / "agents"):
-        for path in list_files(Path(agent.path, "sessions"), ".jsonl"):
-            yield SessionFile(path, agent.name, False)
 
 
 class PiFormat(Format):
@@ -59,7 +33,7 @@ class PiFormat(Format):
     unrecorded: ClassVar[tuple[str, ...]] = ("system prompt", "instruction files", "tool schemas", "frame of a summary")
 
     find_unlisted = staticmethod(find_branch)
-    find_sessions = staticmethod(find_pi_sessions)
+    find_sessions = staticmethod(find_sessions)
     write = staticmethod(writer.write_session)
     can_copy = staticmethod(is_whole_file)
     copy = staticmethod(copy_lines)

@@ -1,7 +1,7 @@
 """Group the requests in a log into conversations, and find out what each request changed in its conversation.
 
 As each request repeats the history, it is compared with the newest request in each conversation of its run. It then
-continues one, goes back in one (a rewind), replaces messages by a summary (a compaction), or starts one.
+continues one, goes back in one (a rewind), replaces messages with a summary (a compaction), or starts one.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class Step:
     Attributes:
         rewound: key of the first message that was abandoned.
         parent: key of the message that it follows, if that is not the newest.
-        order: the messages in a new context, by key, or None for each new one.
+        order: keys of the messages in a new context, or None for a new message.
         summary: number of the new message that contains the summary, or -1.
-        cleared: calls whose results are missing from here on, and blocks by their message's key.
+        cleared: calls whose results later requests lack, and blocks as the key of a message with a number.
         places: the new places.
         reply, probes: place of the reply (or -1), and pieces of its text that identify it.
         system, tools, schemas: set if they changed; the schemas are in Anthropic's form.
@@ -215,7 +215,7 @@ class Conversation:
         self._elements.append(element)
 
     def _replace(self, step: Step, elements: Sequence[Element], summary: int) -> None:
-        """Replace the messages by those of a new context, in the order of the request; known ones keep their keys."""
+        """Replace the messages with those of a new context, in the order of the request; known ones keep their keys."""
         items_by_signature: dict[Signature, list[Item]] = {}
         for number in reversed(range(len(self.items))):
             items_by_signature.setdefault(self.sign(number), []).append(self.items[number])
@@ -334,7 +334,7 @@ class RequestLog:
         return conversation, _Alignment(), None
 
     def list_by_id(self) -> dict[str, Conversation]:
-        """Return the conversations that are sessions, by id: ``RUN`` for the first in a run, then ``RUN/agent-1``, ...
+        """Map ids to the conversations that are sessions: ``RUN`` for the first in a run, then ``RUN/agent-1``, ...
 
         If a run has conversations with tools, those without tools only ask for titles or quotas, and are not sessions.
         """
@@ -377,7 +377,7 @@ def _read_texts(conversation: Conversation, element: Element) -> list[str]:
 
 
 def _count_cleared_calls(response: Any) -> int:
-    """Return the number of oldest calls whose results the server removed from a request."""
+    """Return how many calls, from the oldest on, lost their results to the server's context editing; 0 if none did."""
     edits = list_objects(as_object(as_object(response).get("context_management")).get("applied_edits"))
     counts = (edit.get("cleared_tool_uses") for edit in edits)
     return next((count for count in counts if isinstance(count, int) and count > 0), 0)

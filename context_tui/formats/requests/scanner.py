@@ -56,7 +56,7 @@ class SessionFacts:
 
     Attributes:
         typed: the typed texts, or None if unknown.
-        times: times of replies in epoch milliseconds, by the reply's id.
+        times: times in epoch milliseconds, keyed by the reply's id.
     """
 
     typed: frozenset[str] | None = None

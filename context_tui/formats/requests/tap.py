@@ -53,7 +53,7 @@ class Blobs:
 
 
 class DatabaseBlobs(Blobs):
-    """The blobs of a session in the database. Each is read when it is first needed."""
+    """The blobs of a session in the database, which are read when they are first needed."""
 
     def __init__(self, database: Database, session: str) -> None:
         super().__init__()

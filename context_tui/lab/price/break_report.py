@@ -166,7 +166,7 @@ def _advise_clearing(cases: Iterable[BreakCase]) -> Iterator[tuple[float, str]]:
 def compare_causes(pairs: Iterable[tuple[CacheHistory, CacheHistory]]) -> list[CauseComparison]:
     """Compare the causes that a provider recorded with those inferred while its reasons were hidden.
 
-    The *pairs* are histories of one session each, with the provider's reasons and without them.
+    Each of the *pairs* holds two histories of one session, with the provider's reasons and without them.
     """
     counts: dict[tuple[BreakCause, BreakCause | None], int] = defaultdict(int)
     for recorded, inferred in pairs:

@@ -58,7 +58,7 @@ class CacheRead(NamedTuple):
 
 
 class RecordedCalls(NamedTuple):
-    """The recorded requests of a session as the prompt cache saw them, with the tokens that each read from it.
+    """The recorded requests of a session as the prompt cache saw them, with the tokens that each request read from it.
 
     ``cached_beginnings`` has, for each request, the leading tokens (system prompt and tools) that stay cached after any
     later change, as observed up to that request or, failing that, after it.

@@ -235,7 +235,7 @@ class _ReplayPricing:
         costs: Sequence[float],
         baseline_costs: Sequence[float],
     ) -> tuple[list[float], float]:
-        """Compute, by group, the added cost of the calls after the first one, and the cost without a group.
+        """Compute for each group the added cost of calls after its first one, and the cost that belongs to no group.
 
         The added cost of a call is shared among the earlier groups by the tokens that each removed. For the first call
         of a later group, it is the added cost without that group.
@@ -298,6 +298,7 @@ class _ReplayPricing:
         return call.anywhere or self.reuse == "anywhere"
 
     def _compute_rewrite_cost(self, group: _FiringGroup, usage: CacheUsage, cache: PromptCache) -> _FirstCallCost:
+        """Compute what a group of firings adds to the cost of its first call, given the *cache* before that call."""
         warm_cache, cleared = cache.copy(), group.before - group.after
         usage_without = self._update_cache(cache, group.call, max(self.replay.sizes[group.call] + cleared, 0))
         is_cold = usage_without.read <= usage.read

@@ -25,8 +25,8 @@ class BoundShare(NamedTuple):
 
     Attributes:
         droppable: tokens that could be dropped without regret in each call.
+        dropped_unused: tokens that the policy had dropped in each call, of blocks after their last use only.
         dropped: tokens that the policy had dropped in each call.
-        dropped_unused: like ``dropped``, but a block counts only after its last use.
     """
 
     droppable: Sequence[int]
@@ -78,7 +78,7 @@ def compute_regret_bound(replay: Replay, uses: UseIndex) -> RegretBound:
 
 
 class _TokensByCall:
-    """Tokens of results and of all blocks by call, to which ranges of messages are added."""
+    """Tokens of results and of all blocks in each call, to which ranges of messages are added."""
 
     def __init__(self, messages: Sequence[int]) -> None:
         self.messages = messages

@@ -79,7 +79,7 @@ class RemainingContext:
 
     @cached_property
     def truncations(self) -> dict[int, tuple[Plan, Change]]:
-        """First truncation of each truncated block, with its plan, by row."""
+        """Truncated blocks, keyed by row, with the first truncation and its plan."""
         truncations: dict[int, tuple[Plan, Change]] = {}
         for plan in (firing.plan for firing in self.replay.firings if firing.truncated):
             for row, change in plan.changes.items():
@@ -89,7 +89,7 @@ class RemainingContext:
 
     @cached_property
     def removed(self) -> dict[int, int]:
-        """For each truncated block, by row, the message before which the policy removed it altogether."""
+        """Rows of truncated blocks, mapped to the message before which the policy removed the block altogether."""
         removals: dict[int, int] = {}
         for firing in self.replay.firings if self.truncations else ():
             order, facts = firing.plan.context.order, firing.plan.context.facts

@@ -142,7 +142,7 @@ class FetchLog:
         return is_same_content or repeated >= SAME_CALL_SHARE * count
 
     def _find_slices(self, new: Fetch, earlier: Sequence[Fetch]) -> dict[int, set[str]]:
-        """Return the lines of a read of a file that earlier partial reads returned, by row; empty if few."""
+        """Map earlier partial reads of a file, by row, to the lines that a read repeats; empty if these are few."""
         slices: dict[int, set[str]] = {}
         pending = set(new.lines)
         for fetch in earlier:

@@ -108,9 +108,9 @@ class UseIndex:
 
     Attributes:
         block_count: number of blocks in the session. Summaries that a replay inserts get row numbers after these.
-        by_row: uses by the row of the used block, from the highest tier to the lowest, then by message.
-        stale_refetches: by row, the messages that fetched the content again after the agent had changed it.
-        removed_by_recording: by handling of compactions and by row, the message before which the recording removed
+        by_row: uses keyed by the row of the used block, from the highest tier to the lowest, then by message.
+        stale_refetches: keyed by row, the messages that fetched the content again after the agent had changed it.
+        removed_by_recording: keyed by handling of compactions, then row: the message before which the recording removed
             the content; 0 if the content never was in the context.
         memo: cached results of other modules.
     """

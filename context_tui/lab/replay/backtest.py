@@ -167,7 +167,7 @@ def _backtest_compaction(
 
 
 def _predict_sizes_after(recording: Recording, checkpoint: Checkpoint) -> _SizesAfter:
-    """Return, by message of a full compaction, the recorded and the predicted size of the first request after it."""
+    """Map each full compaction's message to the recorded and the predicted size of the first request after it."""
     if _predict_sizes_after not in recording.memo:
         session, table = recording.session, build_calibrated_table(recording.session.facts, checkpoint)
         sizes: _SizesAfter = {}

@@ -66,7 +66,7 @@ _BodyVersion = tuple[int, Body, Any]
 
 
 class VersionedBodies(dict[int, Body]):
-    """Replacements for block bodies, by row, which can change but never disappear, with snapshots of earlier states."""
+    """Replacements for block bodies, keyed by row, which may change but never disappear; keeps earlier states."""
 
     def __init__(self, bodies: Mapping[int, Body] | None = None) -> None:
         super().__init__(bodies or {})
@@ -131,11 +131,11 @@ class History:
     Attributes:
         order: messages before ``end_message``, in prompt order.
         tokens_before: estimated tokens that the recording appends before each message.
-        replaced: replacements of block bodies, by block row.
-        removed_by_policy, removed_by_recording: by block row, the message before which the content was removed.
+        replaced: replacements of block bodies, keyed by block row.
+        removed_by_policy, removed_by_recording: block rows mapped to the message before which the content was removed.
         estimate: estimated tokens (``bytes/4``).
         results: number of tool results, including cleared ones.
-        excess: content of the history minus that of the recorded context, by kind.
+        excess: amounts of each kind of content in the history minus those in the recorded context.
         floor: message at which the context was last rewritten; sizes recorded before it no longer apply.
         generation: number of changes other than appended messages.
         changed_from: position of the first message that differs from the last call, or None if none does.
@@ -375,7 +375,7 @@ class History:
 
     @property
     def amount(self) -> Amount:
-        """Content of the history, by kind."""
+        """Amounts of each kind of content in the history."""
         return add_amounts(self._appended.amounts[self.end_message], self._non_appended)
 
     def split_amount(self, position: int) -> tuple[Amount, Amount]:

@@ -48,7 +48,7 @@ class RecordedEvent(NamedTuple):
     Attributes:
         order: messages with which a new context begins, in prompt order; None if the context continues.
         start: first message appended after those in ``order``.
-        cleared: replacements for cleared results, by row.
+        cleared: replacements for cleared results, keyed by row.
         rewrote: whether runtimes no longer use the sizes that were recorded before.
         compaction: whether a replay can ignore the event, because the file holds the removed content and no user
             removed it.
@@ -211,7 +211,7 @@ class Recording:
         return sizes
 
     def _iter_recorded_amounts(self) -> Iterator[Amount]:
-        """Yield, by call, the amount of the recorded context that is in the file."""
+        """Yield for each call the amount of the recorded context that is in the file."""
         sums = self.get_appended("keep").amounts
         amount, end, events = ZERO_AMOUNT, 0, iter(self.events)
         cleared: dict[int, Body] = {}
@@ -261,12 +261,12 @@ class Recording:
         return self._weights[request] if 0 <= request < len(self._weights) else self._default_weights
 
     def get_message_amount(self, message: int) -> Amount:
-        """Return the content of a message as recorded, by kind; a reply includes the overhead of its request."""
+        """Return the amounts of content in a recorded message; a reply includes the overhead of its request."""
         is_recorded = message < len(self.is_sent)
         return self._amounts[message] if is_recorded else self.compute_message_amount(message, {})
 
     def compute_message_amount(self, message: int, replaced: Mapping[int, Body]) -> Amount:
-        """Return the content of a message, by kind, with the bodies of some blocks *replaced*."""
+        """Return the amounts of each kind of content in a message, with the bodies of some blocks *replaced*."""
         if message in self._standing_messages:
             replaced = {**replaced, **self._standing_bodies}
         facts = self.facts
@@ -274,7 +274,7 @@ class Recording:
         return add_amounts(amount, build_amount(REQUESTS, 1)) if message in self._replies else amount
 
     def compute_amount(self, order: Iterable[int], replaced: Mapping[int, Body]) -> Amount:
-        """Return the content of several messages, by kind, with the bodies of some blocks *replaced*."""
+        """Return the amounts of each kind of content in several messages, with the bodies of some blocks *replaced*."""
         owner = self.facts.block_message
         changed = {owner[row] for row in replaced}
         return sum_amounts(

@@ -104,7 +104,7 @@ class Replay:
         calls: every call to the model, in order.
         sizes, baseline: size of the context in tokens at each call, with the policy and without one.
         unchanged_prefixes: tokens at the start of each call that are the same as in the previous one.
-        removed_by_policy, removed_by_recording: by block row, the message before which its content was removed
+        removed_by_policy, removed_by_recording: block rows mapped to the message before which the content was removed
             (cleared, truncated, dropped or summarised) by the policy, or by a kept recorded compaction.
         windows: context window in tokens at each call.
         nearest_miss: why the policy never fired, or None if it fired or no checkpoint was reached.
@@ -155,7 +155,7 @@ def format_policy_label(policy: str, params: Params) -> str:
 
 
 def find_changed_params(params: Params) -> dict[str, Any]:
-    """Return the parameters that differ from the defaults, as JSON values by name."""
+    """Map the names of the parameters that differ from the defaults to their JSON values."""
     values, defaults = params.model_dump(mode="json"), type(params)().model_dump(mode="json")
     return {name: value for name, value in values.items() if value != defaults.get(name)}
 

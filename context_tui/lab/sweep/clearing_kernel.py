@@ -97,7 +97,7 @@ class SweepTrack:
 
     Attributes:
         is_known: whether the contexts equal the recorded ones, so that their sizes are known.
-        checkpoints, calls_before: messages before which the policy may act, and the number of calls before each.
+        checkpoints, calls_before: messages before which the policy may act, and the numbers of calls before them.
         recorded_sizes, call_windows: size of the context and of the window at each call, in tokens.
         believed_sizes: the believed size at each checkpoint if nothing was cleared.
         has_report, reported_reply: by checkpoint, whether a reported size is part of the believed size, and the reply

@@ -40,7 +40,7 @@ class RequiredEvidence(NamedTuple):
 
 
 class Gate(NamedTuple):
-    """An old and a new setting by name, and limits on the change in total (``all``) and in each session (``each``)."""
+    """Names of an old and a new setting, and limits on the change in total (``all``) and in each session (``each``)."""
 
     old_setting: str
     new_setting: str

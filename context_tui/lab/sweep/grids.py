@@ -49,7 +49,7 @@ class SweepSetting(NamedTuple):
 
     @property
     def param_values(self) -> dict[str, Any]:
-        """The parameters as JSON values, by name."""
+        """The parameters as JSON values, keyed by name."""
         return self.params.model_dump(mode="json")
 
 

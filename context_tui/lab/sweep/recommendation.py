@@ -222,7 +222,7 @@ def rank_settings(sweep: Sweep, extra_calls: Sequence[float] = ()) -> tuple[Rank
 
 
 class _SavingsTable(NamedTuple):
-    """Costs that settings save, compared with the current one, by session and setting.
+    """Costs that each setting saves in each session, compared with the current one.
 
     ``call_savings`` are those of each extra call per 1,000 removed tokens. ``is_changed`` tells where the setting or
     the current one fires. ``draws`` has the number of times that a resample draws each session.

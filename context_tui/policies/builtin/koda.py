@@ -64,7 +64,7 @@ def count_rows(context: Context) -> int:
 
 
 class ClearableResults(NamedTuple):
-    """The tool results that koda could clear, in prompt order, with the tool, the size and the saved tokens of each."""
+    """The tool results that koda could clear, in prompt order, with their tools, sizes and saved tokens."""
 
     block: Sequence[int]
     tool: Sequence[str]

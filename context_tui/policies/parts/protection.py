@@ -49,8 +49,8 @@ class Keep(Part):
     trigger's limit, of the context's tokens, or of its messages. ``at_least`` and ``at_most`` bound the tokens of a
     share; with ``crossing``, the message that crosses a token limit is also kept. ``share_of_messages`` applies to
     contexts of at least ``from_messages`` messages. With ``results_apart``, each tool result counts as one of the
-    ``messages``. If the window is unknown, ``unknown_window`` replaces ``share`` by
-    a number of messages.
+    ``messages``. If the window is unknown, ``unknown_window`` messages are kept in
+    place of ``share``.
 
     Among the tool results: the newest ``results`` or ``result_tokens``, of all results or, with ``count = "eligible"``,
     of those that could be cleared. Results are cleared in batches of ``every``.

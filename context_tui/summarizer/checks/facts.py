@@ -1,6 +1,6 @@
 """Facts that rules extract from a history, to check whether a summary preserves them.
 
-There are five kinds; :mod:`context_tui.summarizer.checks.survival` describes how each is matched:
+There are five kinds; :mod:`context_tui.summarizer.checks.survival` describes how each kind is matched:
 
 - ``constraint``: an instruction typed by the user, as found by :mod:`context_tui.summarizer.checks.instructions`.
 - ``path``: a file or absolute folder that occurs in prose, in the arguments of a call, or in the results of two

@@ -5,8 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
-from operator import sub
+from itertools import pairwise
 
 from rich.cells import cell_len
 from textual import events
@@ -194,7 +193,7 @@ def build_largest_block_rows(
     """Yield up to *count* rows for the largest blocks, largest first, each after a key for the order of the file."""
     facts, replaced, totals = context.facts, context.replacements, index_context(context).tokens
     if token_table:
-        totals = [*map(sub, islice(token_table.prefix_sums_in(context), 1, None), token_table.prefix_sums_in(context))]
+        totals = [after - before for before, after in pairwise(token_table.compute_prefix_sums(context))]
     largest: list[tuple[int, int, int, int]] = []
     for place in sorted(range(len(totals)), key=totals.__getitem__, reverse=True):
         if len(largest) == count and totals[place] <= largest[0][0]:

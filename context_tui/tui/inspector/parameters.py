@@ -48,7 +48,7 @@ NARROW_WIDTH = 72
 
 
 def fit_paragraphs(paragraphs: Sequence[Sequence[Paragraph]], width: int, room: int, below: int = 0) -> list[list[Run]]:
-    """Lay out paragraphs in *room* lines, given the variants of each, the longest first.
+    """Lay out paragraphs in *room* lines, given the variants of each paragraph, the longest first.
 
     They are shortened in turn, the last one first, then cut. If possible, *below* lines are left free.
     """

@@ -72,7 +72,7 @@ def _find_preview_argument(arguments: Any, cwd: str) -> str:
 
 
 def _shorten_command(command: str, cwd: str) -> str:
-    """Replace a leading ``cd`` by the folder's name, or drop it if the folder is that of the session."""
+    """Replace a leading ``cd`` with the folder's name, or drop it if the folder is that of the session."""
     if not (match := _CD_PREFIX.match(command)):
         return command
     rest, folder = command[match.end() :], match[1].rstrip("/")

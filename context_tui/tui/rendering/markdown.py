@@ -92,7 +92,7 @@ class _SectionRenderer:
         self._next_line = 0  # first line that is not rendered yet
 
     def render(self, tokens: Sequence[Token]) -> Iterator[TextPart]:
-        """Render all blocks, and replace the empty lines between two blocks by one empty part."""
+        """Render all blocks, and replace the empty lines between two blocks with one empty part."""
         table: list[Token] = []
         for token in tokens:
             if token.type in ("heading_open", "heading_close"):

@@ -1,4 +1,4 @@
-"""Regret cases of a policy: select and format them, locate both sides of each, and format the regret bound."""
+"""Regret cases of a policy: select and format them, locate both sides of a case, and format the regret bound."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CaseSide(NamedTuple):
 
 @dataclass(frozen=True)
 class CaseSelection:
-    """The selected regret cases in a study, by number; ``firing_numbers`` gives the firing behind each."""
+    """The selected regret cases in a study, as numbers; ``firing_numbers`` gives the firing behind each case."""
 
     study: Study
     case_numbers: Sequence[int]

@@ -115,7 +115,7 @@ class SweepBoard:
 
     @property
     def totals(self) -> Mapping[str, Totals]:
-        """The totals for each measured setting, by the setting's name."""
+        """The totals for each measured setting, keyed by its name."""
         return next(iter(self._sweeps.values())).totals
 
     def list_native(self, setting: SweepSetting) -> list[tuple[str, AgentSettings | None]]:

@@ -33,7 +33,7 @@ ASCII_GLYPHS = str.maketrans(
 
 
 def to_ascii(text: str) -> str:
-    """Replace glyphs in *text* by ASCII of the same width; ``≥`` and the space after it become ``>=``."""
+    """Replace glyphs in *text* with ASCII of the same width; ``≥`` and the space after it become ``>=``."""
     return text.replace("≥ ", ">=").replace("≤ ", "<=").translate(ASCII_GLYPHS)
 
 

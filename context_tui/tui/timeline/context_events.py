@@ -27,7 +27,7 @@ class ContextEvent(NamedTuple):
 
 
 def find_context_events(session: Session) -> list[ContextEvent]:
-    """Return a session's compactions, clears and drops by message, except drops explained by a microcompaction."""
+    """Return a session's compactions, clears and drops in order, except drops explained by a microcompaction."""
     facts = session.facts
     compactions = (compaction for compaction in facts.compactions if compaction.message <= session.length)
     clears = (epoch for epoch in facts.epochs if epoch.cause == "clear" and epoch.message <= session.length)

@@ -1,4 +1,4 @@
-"""Marks of timeline rows: the verdict of a plan on each, with its glyph and reason."""
+"""Marks of timeline rows: the verdict of a plan on each row, with its glyph and reason."""
 
 from __future__ import annotations
 

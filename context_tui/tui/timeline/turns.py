@@ -98,7 +98,7 @@ class TurnSummaries:
         if self._marker is None:
             return 0
         context, token_table = self._marker.context, self._rows.token_table
-        estimate = token_table.prefix_sums_in(context)[-1] if token_table else index_context(context).total
+        estimate = token_table.compute_prefix_sums(context)[-1] if token_table else index_context(context).total
         return max(measure_context(context, token_table).tokens, estimate)
 
     def _build_summary(self, turn: int) -> TurnSummary:
@@ -112,7 +112,7 @@ class TurnSummaries:
         if not positions:
             outside = "after" if messages.start >= context.at else "before"
             return TurnSummary(number, messages, tokens, outside=outside, unit=unit)
-        sums = token_table.prefix_sums_in(context) if token_table else index_context(context).prefix
+        sums = token_table.compute_prefix_sums(context) if token_table else index_context(context).prefix
         context_tokens = sum(sums[span.stop] - sums[span.start] for span in positions)
         cleared, saved = _compute_cleared_tokens(context, token_table)
         tokens -= saved[bisect_left(cleared, messages.stop)] - saved[bisect_left(cleared, messages.start)]
@@ -148,7 +148,7 @@ class TurnSummaries:
 
     @cached_property
     def _other_changes(self) -> dict[int, list[int]]:
-        """Changed blocks of kept messages, without results, by the first message of their turn."""
+        """Changed blocks of kept messages, without results, keyed by the first message of their turn."""
         marker, rows, blocks = self._marker, self._rows, dict[int, list[int]]()
         if marker is not None and marker.plan is not None:
             facts, plan, result = marker.context.facts, marker.plan, int(Kind.TOOL_RESULT)

@@ -45,7 +45,7 @@ def read_bindings(name: str) -> list[BindingType]:
 
 
 def read_default_keys() -> dict[str, list[str]]:
-    """Return the keys of every binding in ``keys.toml`` by the name under which a configuration file can change it."""
+    """Map the name of every binding in ``keys.toml``, under which a configuration file can change it, to its keys."""
     keys: dict[str, list[str]] = {}
     for row in (row for rows in _KEYS.values() for row in rows):
         keys.setdefault(row[3], []).extend(row[0].split(","))
@@ -108,7 +108,7 @@ _KEY_NAMES = frozenset({key.value for key in Keys if not key.value.startswith("<
 
 
 def check_keymap(keymap: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Return the valid entries of a keymap (keys by the name of a binding), and one warning for each other entry."""
+    """Return the valid entries of a keymap (from binding names to keys), and one warning for each other entry."""
     default_keys, valid, warnings = read_default_keys(), dict[str, str](), list[str]()
     reserved = {key for name, keys in QUIT_KEYS.items() for key in _split_keys(keymap.get(name, keys))}
     for name, value in keymap.items():

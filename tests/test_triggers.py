@@ -17,6 +17,7 @@ from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import build_runtime_state
 from context_tui.policies.trigger_points import find_firing_runs, find_first_firing, find_phases, iterate_runtime_states
 from context_tui.session.session import Session
+from context_tui.session.values import Role
 from context_tui.session.window import Window
 from context_tui.tokens import History
 from tests.formats.recordings import Recording, call, conversations, reasoning, result, text, usage
@@ -44,6 +45,19 @@ def test_moments_are_what_planning_at_each_point_sees(tmp_path: Path, recording:
     looked = [at for at in range(len(session)) if find_phases(session.facts, at) & PHASES] + [len(session)]
     alone = [build_runtime_state(session.context_at(at), session.window, len(session)) for at in looked]
     assert list(iterate_runtime_states(session, PHASES)) == alone
+
+
+def test_messages_and_images_that_are_read_meanwhile_are_left_out() -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGVsbG8="}}
+    session = ct.from_messages([{"role": "user", "content": "begin"}, {"role": "assistant", "content": "done"}] * 3)
+    states = list(iterate_runtime_states(session, PHASES))
+
+    def grow() -> None:
+        message = session.facts.add_message(Role.USER)
+        session.facts.add_block(message, {"type": "tool_result", "tool_use_id": "c", "content": "x" * 900})
+        session.facts.add_block(message, image)
+
+    assert list(iterate_runtime_states(session, PHASES, grow)) == states and len(session.facts) > len(session)
 
 
 def test_a_runtime_looks_after_tools_only_where_a_result_came_right_before_the_call() -> None:

@@ -17,6 +17,7 @@ class RunningSizes:
     """Size of the context in estimated tokens (``bytes/4``) at successive points in a session.
 
     A cleared result counts as its replacement. ``is_sent`` states for each message whether a model ever received it.
+    Messages and blocks that another thread appends to the facts meanwhile are left out.
     """
 
     def __init__(self, facts: Facts, checkpoint: Checkpoint = lambda: None) -> None:
@@ -29,14 +30,15 @@ class RunningSizes:
             checkpoint()
             tokens.append(count_message_tokens(facts, message) if is_sent else 0)
         self._tokens, self._message_counts = _RunningSum(tokens), _RunningSum(self.is_sent)
-        results, answers = [0] * len(facts), Kind.TOOL_RESULT
-        for row, kind in enumerate(facts.kind):
-            if kind == answers and self.is_sent[facts.block_message[row]]:
-                results[facts.block_message[row]] += 1
+        count, owners = len(self.is_sent), facts.block_message[:]
+        results, answers = [0] * count, Kind.TOOL_RESULT
+        for kind, message in zip(facts.kind, owners, strict=False):
+            if kind == answers and message < count and self.is_sent[message]:
+                results[message] += 1
         self._result_counts = _RunningSum(results)
-        image_counts, image_tokens = [0] * len(facts), [0] * len(facts)
+        image_counts, image_tokens = [0] * count, [0] * count
         for row in facts.image_rows:
-            if self.is_sent[message := facts.block_message[row]]:
+            if row < len(owners) and (message := owners[row]) < count and self.is_sent[message]:
                 image_counts[message] += 1
                 image_tokens[message] += bytes4(facts, row)
         self._image_counts, self._image_tokens = _RunningSum(image_counts), _RunningSum(image_tokens)

@@ -308,6 +308,7 @@ class TestReference:
             (name, "I take find_base_rows as the base.", 51, 1),
             (path, "I take conf/settings.py as the base.", 3, 1),
             (path, "I take conf/settings.py as the base.", 4, 0),
+            ("see engine-two/settings.py", "I take engine-two/settings.py as the base.", 4, 1),
         ):
             found = session(*[("Bash", {"command": "./show"}, line)] * copies, said)
             rows = {answer_of(found, step): 1 + 2 * copies for step in range(copies)}

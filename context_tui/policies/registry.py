@@ -24,15 +24,8 @@ T = TypeVar("T")
 
 PRESETS = (
     *("none", "defect", "koda", "agent-sdk", "claude-code-auto", "claude-code-micro", "claude-code-micro-by-size"),
-    *(
-        "claude-code-idle",
-        "anthropic-clear-tool-uses",
-        "anthropic-compact",
-        "codex",
-        "opencode-prune",
-        "opencode-compact",
-    ),
-    *("gemini-compress", "gemini-masking", "langchain-clear", "langchain-summarize", "deepagents"),
+    *("claude-code-idle", "anthropic-clear-tool-uses", "anthropic-compact", "codex", "opencode-prune"),
+    *("opencode-compact", "gemini-compress", "gemini-masking", "langchain-clear", "langchain-summarize", "deepagents"),
     *("openhands-masking", "openhands-condenser", "swe-agent-last-n", "cline", "roo-condense", "roo-truncate"),
     *("goose", "pi", "letta", "hermes", "aider", "agent-framework"),
 )
@@ -97,7 +90,11 @@ class GuardedPolicy(Guard):
         self._check_own(plan.trigger, Trigger, "trigger")
         if error := _find_plan_error(plan, self._policy.name, context):
             raise self.fail(PlanError, error)
-        return replace(plan, keep_reason=partial(self._find_keep_reason, plan))
+
+        def find_reason(position: int, block: int | None) -> KeepReason:
+            return self._check_own(self.call(PlanError, "", plan.keep_reason, position, block), KeepReason, "reason")
+
+        return replace(plan, keep_reason=find_reason)
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
         sizes: object = self.call(PlanError, "", self._policy.curve, context, params, state, name, values)
@@ -107,9 +104,6 @@ class GuardedPolicy(Guard):
 
     def steps(self, params: Any) -> Sequence[tuple[Policy, Any]]:
         return self.call(PlanError, "", self._policy.steps, params)
-
-    def _find_keep_reason(self, plan: Plan, position: int, block: int | None) -> KeepReason:
-        return self._check_own(self.call(PlanError, "", plan.keep_reason, position, block), KeepReason, "reason")
 
     def _check_own(self, answer: object, kind: type[T], label: str) -> T:
         return self.check(PlanError, answer, kind, f"its {label} is {{}}, not a {kind.__name__}")

@@ -24,13 +24,7 @@ from context_tui.policies.base import (
 from context_tui.policies.parameters import validate_params
 from context_tui.policies.parts.clear_truncate import plan_body_changes
 from context_tui.policies.parts.drop_summarise import plan_message_removal
-from context_tui.policies.parts.part import (
-    RuleSetting,
-    SettingPath,
-    copy_field,
-    iterate_settings,
-    replace_values,
-)
+from context_tui.policies.parts.part import RuleSetting, SettingPath, copy_field, iterate_settings, replace_values
 from context_tui.policies.parts.protection import SizeLimits
 from context_tui.policies.parts.rules import PolicyRule, PolicySpec, Rule
 from context_tui.policies.runtime_state import RuntimeState

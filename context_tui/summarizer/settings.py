@@ -41,11 +41,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def resolve_endpoint(
-    kind: str,
-    model: str | None = None,
-    base_url: str | None = None,
-    *,
-    environ: Mapping[str, str] | None = None,
+    kind: str, model: str | None = None, base_url: str | None = None, *, environ: Mapping[str, str] | None = None
 ) -> Endpoint:
     """Build the endpoint that the flags, the environment and the configuration file describe.
 

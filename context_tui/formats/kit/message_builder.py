@@ -275,8 +275,7 @@ def _validate(record: RecordCase) -> RecordCase:
         messages = (_validate_message(each) if isinstance(each, MessageRecord) else each for each in record.messages)
         return replace(record, messages=tuple(messages))
     if isinstance(record, MetadataRecord) and not isinstance(record.system, str | None):
-        kind = type(record.system).__name__
-        raise ValueError(f"the system of a MetadataRecord is {kind}, not str; join its parts")
+        raise ValueError(f"the system of a MetadataRecord is {type(record.system).__name__}, not str; join its parts")
     if isinstance(record, UsageRecord) and record.usage:
         usage, notes = parse_usage_or_note(_validate_usage, record.usage)
         return replace(record, usage=usage, notes=(*record.notes, *notes)) if notes else record

@@ -14,12 +14,7 @@ from typing import Any, NamedTuple
 from context_tui.errors import UnreadableSession
 from context_tui.formats.kit.blocks import build_text, build_tool_result, build_tool_use, parse_arguments
 from context_tui.formats.kit.databases import Database, decode_text, decode_value, encode_value
-from context_tui.formats.kit.entry_scanner import (
-    Entry,
-    EntryScanner,
-    RowSource,
-    replace_compactions,
-)
+from context_tui.formats.kit.entry_scanner import Entry, EntryScanner, RowSource, replace_compactions
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, ParsedRecord
 from context_tui.formats.kit.values import parse_time_ms, parse_tokens, parse_usage_or_note
 from context_tui.session.facts import Compaction, Facts, Usage, order_at

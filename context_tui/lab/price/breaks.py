@@ -291,10 +291,7 @@ class _BreakSearch:
         return usage.context // AUTOMATIC_BLOCK * AUTOMATIC_BLOCK if usage.context >= AUTOMATIC_MINIMUM else 0
 
     def _find_candidate(self, before: int, row: int, cached: int) -> _Candidate | None:
-        """Return the cache break at request *row*, or None if nothing that was cached was paid again.
-
-        *before* is the request before it (-1: none), which left *cached* tokens in the cache.
-        """
+        """Return the cache break at request *row* after *before*, or None if no *cached* tokens were paid again."""
         usage = self.usages[row]
         if before < 0:
             change = self._find_recorded_cause(row)

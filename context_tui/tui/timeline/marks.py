@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from context_tui.compaction.plan import PROTECTED_CODES, Plan, VerdictCode
-from context_tui.compaction.plan import Verdict as PlanVerdict
 from context_tui.errors import Error
 from context_tui.session.context import Context
 from context_tui.session.facts import epoch_at
@@ -104,7 +103,7 @@ class RowMarker:
         try:
             verdict = self.plan.find_verdict_at(position, block if block >= 0 else None)
         except (Error, OSError) as error:  # of a policy from another package
-            verdict = PlanVerdict("kept", VerdictCode.KEPT, str(error))
+            return RowMark(VERDICT_GLYPHS["kept"], "kept", str(error))
         outcome, kind = verdict.outcome, self.context.facts.kind
         if outcome == "kept" and block < 0 and self.plan.changes:
             rows = (row for row in self.context.facts.blocks_of(message) if kind[row] != Kind.TOOL_RESULT)

@@ -7,11 +7,12 @@ import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
 
+from context_tui.batch.workers import find_sources
 from context_tui.cli import main
 from context_tui.export.report import Report, Section, Table
 from context_tui.export.report_page import format_html, format_markdown
@@ -196,6 +197,24 @@ def test_dropped_blocks_are_named_by_tool_and_file(tmp_path: Path) -> None:
     page = write(tmp_path / "a.md", *arguments)
     assert "| \\#52 | Read breakdown.py |" in page and "/breakdown.py" not in page
     assert "/breakdown.py |" in write(tmp_path / "b.md", *arguments, "--with-text")
+
+
+def test_folders_are_taken_as_by_tune(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "sessions"
+    (folder / "b").mkdir(parents=True)
+    for name in ("b/two.jsonl", "one.jsonl"):
+        (folder / name).write_bytes(COMPACTED.read_bytes())
+    (folder / "three.jsonl").write_text('{"type": "user"')
+    page = write(tmp_path / "a.md", folder, "-P", "defect-microcompact")
+    names = [PurePath(each.name).name for each in find_sources([folder]).sources]
+    assert re.findall("^## Details of (.*)$", page.replace("\\", ""), re.MULTILINE) == names and len(names) == 4
+    assert page.startswith("# The context of sessions\n")
+    (tmp_path / "empty").mkdir()
+    capsys.readouterr()
+    assert main(["report", str(tmp_path / "empty"), "-o", str(tmp_path / "b.md")]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1 and not (tmp_path / "b.md").exists()
+    assert main(["report", "--help"]) == 0
+    assert "folders of sessions" in " ".join(capsys.readouterr().out.split())
 
 
 def test_an_existing_file_is_kept_and_other_names_are_refused(

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import PurePath
 
-from context_tui.cli.options import CommandParser, build_study_settings, open_named_session, resolve_policies
+from context_tui.batch.workers import analyze_sources, find_sources
+from context_tui.cli.options import CommandParser, build_study_settings, resolve_policies
 from context_tui.cli.output import print_notice
 from context_tui.cli.tune import Tuning, collect_tunings, format_agent_configuration
-from context_tui.errors import Error, ExitCode, PlanError
+from context_tui.errors import Error, ExitCode, PlanError, UnreadableSession
 from context_tui.export.report import Report, Section, build_limits_section, build_session_sections, list_own_policies
 from context_tui.export.report_page import write_report
+from context_tui.formats.opening import open_session
 from context_tui.lab.study import Lab
 from context_tui.lab.sweep.recommendation import format_recommendation
 from context_tui.lab.sweep.session_sweep import SweepOptions
 from context_tui.policies.versions import build_recorded_params
+from context_tui.session.session import Session
 from context_tui.summarizer.secrets import mask_text
 
 
@@ -28,21 +31,33 @@ def run(arguments: Sequence[str]) -> int:
         raise Error(f"{options.output} exists; give another name, or --force to replace it")
     requests = resolve_policies(options)
     settings, answers, details = build_study_settings(options), list[Section](), list[Section]()
-    for spec in options.sessions:
-        lab = Lab(open_named_session(spec, options.window))
-        policies = [(policy, build_recorded_params(policy, values, lab.session.facts)) for policy, values in requests]
-        studies = [lab.run_study(*each, settings) for each in policies or list_own_policies(lab.session)]
+    for session in _open_sessions(options.sessions, options.window):
+        lab = Lab(session)
+        policies = [(policy, build_recorded_params(policy, values, session.facts)) for policy, values in requests]
+        studies = [lab.run_study(*each, settings) for each in policies or list_own_policies(session)]
         answer, more = build_session_sections(lab, studies, with_text=options.with_text)
         answers.append(answer)
         details += more
+    if not answers:
+        raise UnreadableSession("there is no session to report on; `context-tui formats` lists the readable formats")
     sweep_options = SweepOptions(**vars(replace(settings, recorded="ignore")), window=options.window)
     answers += map(_build_recommendation_section, collect_tunings(options.sessions, sweep_options)[0])
-    title = " and ".join(PurePath(spec).name for spec in options.sessions[:2])
+    title = " and ".join(os.path.basename(os.path.abspath(spec)) for spec in options.sessions[:2])
     others = f" and {len(options.sessions) - 2:,} more" if len(options.sessions) > 2 else ""
     report = Report(f"The context of {title}{others}", [*answers, *details, build_limits_section()])
     write_report(report.mask(lambda text: mask_text(text)[0]), options.output)
     print_notice(f"{options.output} written")
     return ExitCode.DONE
+
+
+def _open_sessions(specs: Sequence[str], window: int | None) -> Iterator[Session]:
+    """Open the named sessions, and those in folders that can be read; the tuning reports the others."""
+    for spec in specs:
+        if not os.path.isdir(spec):
+            yield open_session(spec, window=window)
+            continue
+        sources = find_sources([spec]).sources
+        yield from (each.value for each in analyze_sources(sources, lambda session: session.with_window(window))[0])
 
 
 def _build_recommendation_section(tuning: Tuning) -> Section:

@@ -184,8 +184,8 @@ def _build_compactions_section(session: Session, studies: Sequence[Study]) -> Se
     rows = list[Sequence[object]]()
     for each in find_recorded_compactions(session):
         if isinstance(event := each.event, Compaction):
-            sizes, trigger = (each.believed_tokens_before, each.recorded_tokens_after), event.trigger
-            rows.append((f"#{each.message:,}", each.kind, trigger and sanitize_line(trigger), *sizes))
+            sizes, trigger = (each.believed_tokens_before, each.recorded_tokens_after), event.trigger or "unknown"
+            rows.append((f"#{each.message:,}", each.kind, sanitize_line(trigger), *sizes))
     heads = "before message", "kind", "trigger", "tokens before", "after"
     sentences = [f"In the replays they are {HANDLING_TEXTS[study.replay.recorded]}." for study in studies[:1]]
     return Section("Recorded compactions", sentences, (), [Table(heads, rows)], 3)

@@ -14,7 +14,7 @@ from context_tui.text.files import move_to_free_name, private_folder, write_atom
 from context_tui.text.numbers import format_tokens
 from context_tui.text.sanitize import sanitize, sanitize_line
 
-CHART_WIDTH, CHART_HEIGHT, LEFT, BOTTOM, TOP = 860, 240, 56, 22, 10
+CHART_WIDTH, CHART_HEIGHT, LEFT, RIGHT, BOTTOM, TOP = 860, 240, 56, 5, 22, 10
 """Size of a chart, and its margins for the axes, in the units of its drawing."""
 MAX_POINTS = 800
 """Largest number of points of a line; of further calls the largest size is drawn."""
@@ -126,7 +126,7 @@ def _draw_sizes(chart: SizeChart) -> str:
     top = max(largest, chart.window if chart.window <= 2 * largest else 0, 1)
 
     def place(call: float, tokens: float) -> tuple[float, float]:
-        x = LEFT + (CHART_WIDTH - LEFT) * call / max(calls - 1, 1)
+        x = LEFT + (CHART_WIDTH - RIGHT - LEFT) * call / max(calls - 1, 1)
         return x, TOP + (CHART_HEIGHT - TOP - BOTTOM) * (1 - tokens / top)
 
     parts = []
@@ -152,7 +152,7 @@ def _draw_sizes(chart: SizeChart) -> str:
     svg = f'<svg viewBox="0 0 {CHART_WIDTH} {CHART_HEIGHT}" role="img" aria-label="{label}">{drawing}</svg>'
     note = " &nbsp; ▲ compaction or firing" if chart.markers else ""
     keys = _format_keys([name for name, _ in chart.lines])
-    return f'<figure class="sizes">{svg}<figcaption>{keys}{note}</figcaption></figure>'
+    return f'<figure class="sizes">{svg}<figcaption>{label.capitalize()}: {keys}{note}</figcaption></figure>'
 
 
 def _thin_out(sizes: Sequence[int], points: int) -> Iterator[tuple[int, int]]:

@@ -106,10 +106,10 @@ def test_text_is_included_on_request_only_and_masked(tmp_path: Path) -> None:
 
 def test_rows_beyond_the_limit_are_counted_in_the_last_row() -> None:
     rows = [(1, "x"), (2_000, "y"), *[(None, "z")] * 43]
-    report = Report("t", [Section("s", ["one"], (), [Table(("a", "b"), rows)])])
+    report = Report("t", [Section("s", ["one"], (), [Table("c", ("a", "b"), rows)])])
     page, markdown = format_html(report), format_markdown(report)
     assert "2,000" in Page(page).text and page.count("<td class") == 40 and "and 5 more</td></tr></tbody>" in page
-    assert markdown.startswith("# t\n\n## s\n\none\n\n| a | b |\n| --: | --- |\n| 1 | x |\n| 2,000 | y |\n")
+    assert markdown.startswith("# t\n\n## s\n\none\n\n### c\n\n| a | b |\n| --: | --- |\n| 1 | x |\n| 2,000 | y |\n")
     assert markdown.count("| unknown | z |") == 8 and markdown.endswith("| unknown | z |\n| and 35 more |  |\n")
 
 
@@ -176,7 +176,7 @@ def test_equal_lines_and_events_at_one_call_have_one_label(tmp_path: Path) -> No
     assert "with the recorded compactions undone, fires" in page
     assert "ompared with no policy and without the recorded compactions (hypothetical): saves" in page
     kept = write(tmp_path / "c.md", *undone[:-1], "keep")
-    assert "with the recorded compactions kept, never fires" in kept.replace("\\", "")
+    assert "with the recorded compactions kept, adds no firing" in kept.replace("\\", "")
     assert re.search("fires \\d times? in 1 of 1 session with any recorded compactions undone", kept)
     assert "hypothetical" not in kept
 
@@ -208,7 +208,7 @@ def test_folders_are_taken_as_by_tune(tmp_path: Path, capsys: pytest.CaptureFixt
     page = write(tmp_path / "a.md", folder, "-P", "defect-microcompact")
     names = [PurePath(each.name).name for each in find_sources([folder]).sources]
     assert re.findall("^## Details of (.*)$", page.replace("\\", ""), re.MULTILINE) == names and len(names) == 4
-    assert page.startswith("# The context of sessions\n")
+    assert page.startswith("# The context of 4 sessions\n")
     (tmp_path / "empty").mkdir()
     capsys.readouterr()
     assert main(["report", str(tmp_path / "empty"), "-o", str(tmp_path / "b.md")]) == 2

@@ -371,7 +371,7 @@ def test_every_text_says_what_becomes_of_recorded_compactions(
     main(["replay", replayed, "-P", "codex", "--recorded", recorded])
     assert f"   2 {said}" in capsys.readouterr().out
     main(["report", replayed, "-P", "codex", "--recorded", recorded, "-o", str(page)])
-    assert f"In the replays they are {judged[recorded]}." in page.read_text()
+    assert f"In the replays, recorded compactions are {judged[recorded]}." in page.read_text()
 
 
 def test_sessions_without_a_price_are_counted_where_money_is_shown(

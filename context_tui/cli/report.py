@@ -11,7 +11,7 @@ from context_tui.cli.options import CommandParser, build_study_settings, resolve
 from context_tui.cli.output import print_notice
 from context_tui.cli.tune import Tuning, collect_tunings, format_agent_configuration
 from context_tui.errors import Error, ExitCode, PlanError, UnreadableSession
-from context_tui.export.report import Report, Section, build_limits_section, build_session_sections, list_own_policies
+from context_tui.export.report import LIMITS, Report, Section, build_session_sections, list_own_policies
 from context_tui.export.report_page import write_report
 from context_tui.formats.opening import open_session
 from context_tui.lab.study import Lab
@@ -30,21 +30,19 @@ def run(arguments: Sequence[str]) -> int:
     if options.output.exists() and not options.force:
         raise Error(f"{options.output} exists; give another name, or --force to replace it")
     requests = resolve_policies(options)
-    settings, answers, details = build_study_settings(options), list[Section](), list[Section]()
+    settings, pairs = build_study_settings(options), list[tuple[Section, Section]]()
     for session in _open_sessions(options.sessions, options.window):
         lab = Lab(session)
         policies = [(policy, build_recorded_params(policy, values, session.facts)) for policy, values in requests]
         studies = [lab.run_study(*each, settings) for each in policies or list_own_policies(session)]
-        answer, more = build_session_sections(lab, studies, with_text=options.with_text)
-        answers.append(answer)
-        details += more
-    if not answers:
+        pairs.append(build_session_sections(lab, studies, with_text=options.with_text))
+    if not pairs:
         raise UnreadableSession("there is no session to report on; `context-tui formats` lists the readable formats")
     sweep_options = SweepOptions(**vars(replace(settings, recorded="ignore")), window=options.window)
-    answers += map(_build_recommendation_section, collect_tunings(options.sessions, sweep_options)[0])
-    title = " and ".join(os.path.basename(os.path.abspath(spec)) for spec in options.sessions[:2])
-    others = f" and {len(options.sessions) - 2:,} more" if len(options.sessions) > 2 else ""
-    report = Report(f"The context of {title}{others}", [*answers, *details, build_limits_section()])
+    recommendations = map(_build_recommendation_section, collect_tunings(options.sessions, sweep_options)[0])
+    answers, details = zip(*pairs, strict=True)
+    title = answers[0].heading if len(pairs) == 1 else f"{len(pairs):,} sessions"
+    report = Report(f"The context of {title}", [*answers, *recommendations, *details, LIMITS])
     write_report(report.mask(lambda text: mask_text(text)[0]), options.output)
     print_notice(f"{options.output} written")
     return ExitCode.DONE

@@ -10,10 +10,10 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from context_tui.compaction.recorded_compactions import find_recorded_compactions
-from context_tui.lab.fullness import PART_NAMES, Fullness, compute_fullness
+from context_tui.lab.fullness import PART_NAMES, compute_fullness
 from context_tui.lab.price.report import VERDICT_TEXTS, format_break_even, format_savings
 from context_tui.lab.regret.cases import RegretCase
 from context_tui.lab.replay.result import (
@@ -41,8 +41,9 @@ MAX_PROMPT_LENGTH = 300
 
 
 class Table(NamedTuple):
-    """A table in a report: its headings, and rows of texts and numbers, where None is an unknown number."""
+    """A table in a report: its title, headings, and rows of texts and numbers, where None is an unknown number."""
 
+    title: str
     heads: Sequence[str]
     rows: Sequence[Sequence[object]]
 
@@ -58,29 +59,24 @@ class Bar(NamedTuple):
     window: int
 
 
-class Marker(NamedTuple):
-    """An event to mark in a chart: the number of the call, and a text that describes the event."""
-
-    call: int
-    text: str
-
-
 class SizeChart(NamedTuple):
-    """A chart: named lines with the tokens of the context at each call, the window, and the events."""
+    """A chart: named lines with the tokens of the context at each call, the window, and the events at calls."""
 
     lines: Sequence[tuple[str, Sequence[int]]]
     window: int
-    markers: Sequence[Marker]
+    events: Sequence[tuple[int, str]]
 
 
 class Section(NamedTuple):
-    """One section of a report: a heading of a level, then sentences, then charts and tables."""
+    """One section of a report: a heading, then sentences, then charts and tables."""
 
     heading: str
     sentences: Sequence[str] = ()
     charts: Sequence[Bar | SizeChart] = ()
     tables: Sequence[Table] = ()
-    level: int = 2
+
+
+LIMITS = Section("How to read this", [" ".join(REPLAY_LIMITS_TEXT), "Sizes are in tokens; ~ marks an estimate."])
 
 
 class Report(NamedTuple):
@@ -92,21 +88,17 @@ class Report(NamedTuple):
     def mask(self, mask: Callable[[str], str]) -> Report:
         """Return a copy in which *mask* has replaced every text, for example to remove secrets."""
 
-        def mask_cell(value: object) -> object:
-            return mask(value) if isinstance(value, str) else value
+        def mask_part(part: Any) -> Any:
+            if not isinstance(part, tuple | list):
+                return mask(part) if isinstance(part, str) else part
+            parts = [*map(mask_part, part)]
+            return type(part)(*parts) if hasattr(part, "_fields") else parts
 
-        sections = []
-        for section in self.sections:
-            tables = [each._replace(rows=[[*map(mask_cell, row)] for row in each.rows]) for each in section.tables]
-            sentences = [*map(mask, section.sentences)]
-            sections.append(section._replace(heading=mask(section.heading), sentences=sentences, tables=tables))
-        return Report(mask(self.title), sections)
+        return Report(mask(self.title), mask_part(self.sections))
 
 
-def build_session_sections(
-    lab: Lab, studies: Sequence[Study], *, with_text: bool = False
-) -> tuple[Section, list[Section]]:
-    """Build a section that sums up a session and what policies would have done, and the sections with the details.
+def build_session_sections(lab: Lab, studies: Sequence[Study], *, with_text: bool = False) -> tuple[Section, Section]:
+    """Build a section that sums up a session and what policies would have done, and one with the details.
 
     With *with_text*, they include text of the session: its title, the typed prompts, paths, and the evidence of later
     uses.
@@ -119,15 +111,22 @@ def build_session_sections(
     charts: list[Bar | SizeChart] = [Bar(parts, fullness.window.tokens)]
     if lab.recording.calls:
         charts.append(_build_size_chart(lab, studies))
-    studies = [study for study in studies if study.replay.calls]
-    sentences = [_format_overview(lab), " ".join(fullness.sentences), *map(_format_study, studies)]
-    details = [Section(f"Details of {name}"), _build_parts_section(parts, fullness)]
-    if session.facts.compactions:
-        details.append(_build_compactions_section(session, studies))
-    details += [_build_study_section(study, with_text) for study in studies if study.replay.firings]
+    sentences = [_format_overview(lab), " ".join(fullness.sentences)]
+    sentences += [_format_study(study) for study in studies if study.replay.calls]
+    shares = [(name, tokens, format_percent(tokens / max(fullness.tokens, 1))) for name, tokens in parts]
+    tools = [tool for part in fullness.parts for tool in part.tools if tool[1]]
+    tables = [
+        Table("What fills the context", ("part of the context", "tokens", "share"), shares),
+        Table("Results of tools in it", ("tool", "tokens of its results"), tools),
+        _build_compaction_table(session),
+        *(table for study in studies for table in _build_study_tables(study, with_text)),
+    ]
     if with_text:
-        details.append(_build_prompt_section(session))
+        tables.append(_build_prompt_table(session))
     title = f" “{sanitize_line(info.title)}”" if with_text and info.title else ""
+    texts = [HANDLING_TEXTS[study.replay.recorded] for study in studies[:1] if session.facts.compactions]
+    handling = [f"In the replays, recorded compactions are {text}." for text in texts]
+    details = Section(f"Details of {name}", handling, (), [each for each in tables if each.rows])
     return Section(f"{name}{title}", sentences, charts), details
 
 
@@ -137,29 +136,21 @@ def list_own_policies(session: Session) -> list[tuple[Policy, Params]]:
     return [(policy, build_recorded_params(policy, {}, session.facts)) for policy in policies]
 
 
-def build_limits_section() -> Section:
-    """Return the section on what the numbers in a report mean and what they cannot show."""
-    return Section("How to read this", [" ".join(REPLAY_LIMITS_TEXT), "Sizes are in tokens; ~ marks an estimate."])
-
-
 def _format_overview(lab: Lab) -> str:
     session, recording = lab.session, lab.recording
     window = recording.windows[-1] if recording.windows else session.window
-    counts = [
-        format_count(len(session), "message"),
-        format_count(session.turns, "turn"),
-        format_count(len(recording.calls), "call"),
-        format_count(len(session.facts.compactions), "recorded compaction"),
-    ]
+    counts = {"message": len(session), "turn": session.turns, "call": len(recording.calls)}
+    counts["recorded compaction"] = len(session.facts.compactions)
+    text = ", ".join(format_count(count, noun) for noun, count in counts.items())
     model = f" with {session.facts.model}" if session.facts.model else ""
-    return f"Recorded by {session.info.format}{model}, window {window.tokens:,} tokens: {', '.join(counts)}."
+    return f"Recorded by {session.info.format}{model}, window {window.tokens:,} tokens: {text}."
 
 
 def _format_study(study: Study) -> str:
     replay, regret = study.replay, study.regret
-    handling = "kept" if replay.recorded == "keep" else "undone"
-    where = f", with the recorded compactions {handling}," if replay.session.facts.compactions else ""
-    label = f"{format_replay_label(replay)}{where}"
+    label = format_replay_label(replay)
+    if replay.session.facts.compactions:
+        label += f", with the recorded compactions {'kept' if replay.recorded == 'keep' else 'undone'},"
     if not replay.firings:
         return f"{label} {format_never_fired(replay)}."
     savings = format_savings(study.price)
@@ -167,28 +158,18 @@ def _format_study(study: Study) -> str:
     table = study.price.rate_table
     unit = "" if table.unit == "USD" else f" Costs are in {table.note}."
     return (
-        f"{label} fires {format_count(len(replay.firings), 'time')}. {savings[0].upper()}{savings[1:]}{unit} "
-        f"{needed} ({regret.tokens_used_later:,} tokens)."
+        f"{label} fires {format_count(len(replay.firings), 'time')}. {savings[0].upper()}{savings[1:]} "
+        f"{needed} ({regret.tokens_used_later:,} tokens).{unit}"
     )
 
 
-def _build_parts_section(parts: Sequence[tuple[str, int]], fullness: Fullness) -> Section:
-    rows = [(name, tokens, format_percent(tokens / max(fullness.tokens, 1))) for name, tokens in parts]
-    tables = [Table(("part of the context", "tokens", "share"), rows)]
-    if tools := next((part.tools for part in fullness.parts if part.tools), ()):
-        tables.append(Table(("tool", "tokens of its results"), [tool for tool in tools if tool[1]]))
-    return Section("What fills the context", (), (), tables, 3)
-
-
-def _build_compactions_section(session: Session, studies: Sequence[Study]) -> Section:
+def _build_compaction_table(session: Session) -> Table:
     rows = list[Sequence[object]]()
     for each in find_recorded_compactions(session):
         if isinstance(event := each.event, Compaction):
             sizes, trigger = (each.believed_tokens_before, each.recorded_tokens_after), event.trigger or "unknown"
             rows.append((f"#{each.message:,}", each.kind, sanitize_line(trigger), *sizes))
-    heads = "before message", "kind", "trigger", "tokens before", "after"
-    sentences = [f"In the replays they are {HANDLING_TEXTS[study.replay.recorded]}." for study in studies[:1]]
-    return Section("Recorded compactions", sentences, (), [Table(heads, rows)], 3)
+    return Table("Recorded compactions", ("before message", "kind", "trigger", "tokens before", "after"), rows)
 
 
 def _build_size_chart(lab: Lab, studies: Sequence[Study]) -> SizeChart:
@@ -205,31 +186,29 @@ def _build_size_chart(lab: Lab, studies: Sequence[Study]) -> SizeChart:
     for replay in replays:
         lines[tuple(replay.sizes)].append(format_replay_label(replay))
         for firing in replay.firings:
-            sizes = f"{firing.before:,} → {firing.after:,}"
-            events[firing.call].append(f"{replay.policy}: {format_firing(firing)}, {sizes}")
-    markers = [Marker(call, "; ".join(texts)) for call, texts in events.items()]
+            change = f"{format_firing(firing)}, {firing.before:,} → {firing.after:,}"
+            events[firing.call].append(f"{replay.policy}: {change}")
     named_lines = [(", the same under ".join(names), sizes) for sizes, names in lines.items()]
-    return SizeChart(named_lines, recording.windows[-1].tokens, markers)
+    joined_events = [(call, "; ".join(texts)) for call, texts in events.items()]
+    return SizeChart(named_lines, recording.windows[-1].tokens, joined_events)
 
 
-def _build_study_section(study: Study, with_text: bool) -> Section:
-    replay, price, unit = study.replay, study.price, study.price.rate_table.unit
-    firings = list[Sequence[object]]()
-    for firing, cost in zip(replay.firings, price.firings, strict=True):
+def _build_study_tables(study: Study, with_text: bool) -> list[Table]:
+    """Build the tables of a policy's firings, and of the dropped blocks that were needed later."""
+    replay, unit, label = study.replay, study.price.rate_table.unit, format_replay_label(study.replay)
+    firings, cases, columns = list[Sequence[object]](), list[Sequence[object]](), 7 if with_text else 6
+    for firing, cost in zip(replay.firings, study.price.firings, strict=True):
         outlook, saving = f"{format_break_even(cost)}: {VERDICT_TEXTS[cost.verdict]}", format_saving(-cost.cost, unit)
         sizes = firing.before, firing.after
         firings.append((f"#{firing.message:,}", format_firing(firing), *sizes, outlook, saving))
-    firing_heads = ("before message", "change", "tokens before", "after", "breaks even", f"cost ({unit})")
-    cases = list[Sequence[object]]()
+    firing_heads = "before message", "change", "tokens before", "after", "breaks even", f"cost ({unit})"
     for case in sorted(study.regret.cases, key=lambda case: -case.tokens):
         block = _describe_block(replay.session.facts, case, with_text)
-        evidence = [sanitize_line(case.evidence)] if with_text else []
-        later = f"#{case.dropped:,}", f"#{case.later:,}", case.tier
-        cases.append((f"#{case.message:,}", block, case.tokens, *later, *evidence))
-    evidence = ["evidence"] if with_text else []
-    case_heads = ("message", "dropped, largest first", "tokens", "dropped before", "needed at", "by", *evidence)
-    tables = [Table(firing_heads, firings), *([Table(case_heads, cases)] if cases else [])]
-    return Section(f"What {format_replay_label(replay)} would have done", (), (), tables, 3)
+        use = f"#{case.dropped:,}", f"#{case.later:,}", case.tier, sanitize_line(case.evidence)
+        cases.append((f"#{case.message:,}", block, case.tokens, *use)[:columns])
+    case_heads = "message", "content", "tokens", "dropped before", "needed at", "by", "evidence"
+    later = f"What {label} would have dropped although needed later, largest first"
+    return [Table(f"What {label} would have done", firing_heads, firings), Table(later, case_heads[:columns], cases)]
 
 
 def _describe_block(facts: Facts, case: RegretCase, with_path: bool) -> str:
@@ -240,7 +219,7 @@ def _describe_block(facts: Facts, case: RegretCase, with_path: bool) -> str:
     return sanitize_line(f"{name} {path if with_path else PurePath(path).name}".strip())
 
 
-def _build_prompt_section(session: Session) -> Section:
+def _build_prompt_table(session: Session) -> Table:
     context = session.context_at()
     rows = list[Sequence[object]]()
     for position in index_context(context).turn_starts:
@@ -249,4 +228,4 @@ def _build_prompt_section(session: Session) -> Section:
         typed = [block for row, block in blocks if not session.facts.block_flags[row] & BlockFlag.INJECTED]
         prompt = " ".join(str(block.get("text") or "") for block in typed if block.get("type") == "text")
         rows.append((f"#{message:,}", sanitize_line(prompt)[:MAX_PROMPT_LENGTH]))
-    return Section("Typed prompts in the context", (), (), [Table(("message", "prompt"), rows)], 3)
+    return Table("Typed prompts in the context", ("message", "prompt"), rows)

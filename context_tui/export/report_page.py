@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path, PurePath
 
 from context_tui.export.files import ExportError
-from context_tui.export.report import Bar, Report, SizeChart, Table, build_limits_section, build_session_sections
+from context_tui.export.report import LIMITS, Bar, Report, SizeChart, Table, build_session_sections
 from context_tui.lab.study import Lab, Study
 from context_tui.text.files import move_to_free_name, private_folder, write_atomically
 from context_tui.text.numbers import format_tokens
@@ -38,8 +38,7 @@ def write_report(report: Report, path: Path) -> None:
 def write_session_report(lab: Lab, studies: Sequence[Study], folder: Path, mask: Callable[[str], str]) -> Path:
     """Write the report of one session as HTML to a free name in *folder*, and return its path, or raise ExportError."""
     name = PurePath(lab.session.info.path).stem or "session"
-    answer, details = build_session_sections(lab, studies)
-    report = Report(f"The context of {name}", [answer, *details, build_limits_section()])
+    report = Report(f"The context of {name}", [*build_session_sections(lab, studies), LIMITS])
     try:
         with private_folder(folder, name) as temporary:
             page = temporary / "report.html"
@@ -64,12 +63,12 @@ def format_html(report: Report) -> str:
 def _format_html_body(report: Report) -> Iterator[str]:
     yield f"<h1>{_escape(report.title)}</h1>"
     for section in report.sections:
-        yield f"<section><h{section.level}>{_escape(section.heading)}</h{section.level}>"
+        yield f"<section><h2>{_escape(section.heading)}</h2>"
         yield from (f"<p>{_escape(sentence)}</p>" for sentence in section.sentences)
         for chart in section.charts:
             yield _draw_bar(chart) if isinstance(chart, Bar) else _draw_sizes(chart)
         for table in section.tables:
-            yield _format_html_table(table)
+            yield f"<h3>{_escape(table.title)}</h3>{_format_html_table(table)}"
         yield "</section>"
 
 
@@ -142,15 +141,15 @@ def _draw_sizes(chart: SizeChart) -> str:
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in _thin_out(sizes, MAX_POINTS)))
         title = f"<title>{_escape(name)}</title>"
         parts.append(f'<polyline class="line s{number % HUES}" points="{points}">{title}</polyline>')
-    for marker in chart.markers:
-        x, y = place(marker.call, 0)
-        title = f"<title>call {marker.call + 1:,}: {_escape(marker.text)}</title>"
+    for call, text in chart.events:
+        x, y = place(call, 0)
+        title = f"<title>call {call + 1:,}: {_escape(text)}</title>"
         parts.append(f'<path class="mark" d="M{x:.1f} {y:.1f}l-4 8h8z">{title}</path>')
     end = f'<text x="{CHART_WIDTH}" y="{CHART_HEIGHT - 2}" class="end">call {calls:,}</text>'
     label = "size of the context in tokens at each call"
     drawing = "".join([*parts, end])
     svg = f'<svg viewBox="0 0 {CHART_WIDTH} {CHART_HEIGHT}" role="img" aria-label="{label}">{drawing}</svg>'
-    note = " &nbsp; ▲ compaction or firing" if chart.markers else ""
+    note = " &nbsp; ▲ compaction or firing" if chart.events else ""
     keys = _format_keys([name for name, _ in chart.lines])
     return f'<figure class="sizes">{svg}<figcaption>{label.capitalize()}: {keys}{note}</figcaption></figure>'
 
@@ -173,12 +172,13 @@ def format_markdown(report: Report) -> str:
 def _format_markdown_parts(report: Report) -> Iterator[str]:
     yield f"# {_escape_markdown(report.title)}"
     for section in report.sections:
-        yield f"{'#' * section.level} {_escape_markdown(section.heading)}"
+        yield f"## {_escape_markdown(section.heading)}"
         yield from map(_escape_markdown, section.sentences)
         for chart in section.charts:
             if isinstance(chart, SizeChart):
                 yield from _format_markdown_sizes(chart)
         for table in section.tables:
+            yield f"### {_escape_markdown(table.title)}"
             rule = ["--:" if table.has_numbers(column) else "---" for column in range(len(table.heads))]
             rows = [[_escape_markdown(_format_cell(value)) for value in row] for row in table.rows[:MAX_TEXT_ROWS]]
             if more := len(table.rows) - len(rows):

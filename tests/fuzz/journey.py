@@ -21,7 +21,7 @@ from context_tui.compaction.apply import apply
 from context_tui.compaction.next_request import compute_next_request
 from context_tui.compaction.plan import Plan
 from context_tui.export.files import export, list_writable_formats, suggest_path
-from context_tui.export.report import Report, build_limits_section, build_session_sections, list_own_policies
+from context_tui.export.report import LIMITS, Report, build_session_sections, list_own_policies
 from context_tui.export.report_page import format_html, format_markdown
 from context_tui.formats.base import scan
 from context_tui.formats.claude_code.reader import ClaudeCodeScanner
@@ -322,8 +322,8 @@ def weigh(session: Session, dice: random.Random) -> None:
             (POLICIES["openhands-masking"], build_params(POLICIES["openhands-masking"], {})),
         ]
         studies = [study for each in policies if (study := attempt(lab.run_study, *each, StudySettings()))]
-        answer, details = build_session_sections(lab, studies, with_text=dice.random() < 0.5)
-        report = Report("A session", [answer, *details, build_limits_section()]).mask(lambda text: mask_text(text)[0])
+        sections = build_session_sections(lab, studies, with_text=dice.random() < 0.5)
+        report = Report("A session", [*sections, LIMITS]).mask(lambda text: mask_text(text)[0])
         for page in (format_html(report), format_markdown(report)):
             page.encode()
             if "\x1b" in page or "\0" in page:

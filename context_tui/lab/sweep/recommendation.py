@@ -285,10 +285,7 @@ def _find_ranges(sweep: Sweep, best: str, savings: Mapping[str, float]) -> dict[
 
 
 def format_recommendation(recommendation: Recommendation, where: str = "") -> list[str]:
-    """Format a recommendation as sentences that begin with the answer and go on to the evidence.
-
-    *where* is added to the number of sessions in which a setting fires, such as how they were replayed.
-    """
+    """Format a recommendation as sentences, the answer first; *where* follows the number of the sessions replayed."""
     result, totals, unit = recommendation, recommendation.totals, recommendation.unit
     sessions = f"{format_count(totals.sessions, 'session')}{where}"
     if result.verdict == "never fires":

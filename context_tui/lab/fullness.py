@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from itertools import pairwise
 from math import ceil
 from statistics import fmean, pvariance
 from typing import NamedTuple
@@ -169,7 +170,7 @@ def compute_fullness(
         if kind == "full" and not compaction and window.source != "assumed" and trigger.unit == "tokens":
             if trigger.value is not None and trigger.threshold is not None:
                 tokens_left = max(round(trigger.threshold - trigger.value), 0)
-            forecast = CallForecast(0, 0, 0) if trigger.fires else forecast_calls(context, tokens_left)
+            forecast = (0, 0, 0) if trigger.fires else forecast_calls(context, tokens_left)
         if plan.has_changes:
             request, dropped = compute_next_request(plan, token_table=token_table), plan.messages_dropped
             share = request.tokens_after / max(window.tokens, 1)
@@ -188,34 +189,24 @@ def find_full_compaction(context: Context) -> Compaction | None:
     return next(compactions, None)
 
 
-class CallForecast(NamedTuple):
-    """Expected number of calls until a context has grown by some tokens, with its range."""
-
-    calls: int
-    low: int
-    high: int
-
-
-def forecast_calls(context: Context, tokens: int | None) -> CallForecast | None:
-    """Forecast the calls until a context has grown by *tokens*; None if that is unknown, distant or never.
+def forecast_calls(context: Context, tokens: int | None) -> tuple[int, int, int] | None:
+    """Forecast the calls until a context grows by *tokens*, with the range; None if unknown, distant or never.
 
     Large results come in bursts, so the mean of all growths since the context began counts, with the renewal theorem's
     term for the last one. At 5 to 80 calls before the 13 recorded compactions with sizes, the actual number was between
     half and double the forecast at 44 of 56 points (median of 20 growths: 29; mean of 20: 37; plain mean of all: 37).
     """
-    facts, growths = context.facts, list[int]()
-    for row in range(bisect_left(facts.request_message, context.at) - 1, 0, -1):
-        if facts.request_message[row - 1] < context.epoch_start:
-            break
-        growths.append(facts.requests[row].context - facts.requests[row - 1].context)
-    growths = [growth for growth in growths if growth >= 0]  # results that were cleared say nothing about the growth
+    facts = context.facts
+    first, end = (bisect_left(facts.request_message, message) for message in (context.epoch_start, context.at))
+    sizes = (usage.context for usage in facts.requests[first:end])
+    growths = [after - before for before, after in pairwise(sizes) if after >= before]  # falls are cleared results
     if tokens is None or len(growths) < MIN_STEPS or not any(growths):
         return None
     mean = fmean(growths)
     variation = pvariance(growths, mean) / mean**2
     calls = max(ceil(tokens / mean + variation / 2), 1)
     factor = RANGE_FACTOR if variation >= MIN_VARIATION else 1
-    return CallForecast(calls, ceil(calls / factor), calls * factor) if calls <= MAX_CALLS_LEFT else None
+    return (calls, ceil(calls / factor), calls * factor) if calls <= MAX_CALLS_LEFT else None
 
 
 def split_context(breakdown: Breakdown, size: int) -> list[ContextPart]:

@@ -205,9 +205,8 @@ class Controller:
         if not is_at_end or calls is None or calls > WARNED_CALLS or view.context.epoch_start == self._warned_epoch:
             return ""
         self._warned_epoch = view.context.epoch_start
-        rate = " at this rate" if calls else ""
         tokens = f", {format_tokens(fullness.tokens_left)} tokens from now" if fullness.tokens_left else ""
-        return f"The agent compacts {fullness.format_due()}{rate}{tokens}"
+        return f"The agent compacts {fullness.format_due()}{' at this rate' if calls else ''}{tokens}"
 
     def toggle_following(self) -> SessionLoader | None:
         """Start following the session file and return its loader, or stop following and return None."""

@@ -171,10 +171,6 @@ def format_planned_effect(plan: Plan) -> str:
     return effect
 
 
-IDLE_TEXTS = "nor so far", "would not have fired so far"
-"""Words for a policy that never fires up to the point: after that it would not fire now, and on their own."""
-
-
 def format_trigger_variants(plan: Plan, first: int | None) -> list[Paragraph]:
     """Format whether and why the policy would fire now, or where it would first have fired, longest variant first.
 
@@ -185,8 +181,9 @@ def format_trigger_variants(plan: Plan, first: int | None) -> list[Paragraph]:
     verdict_runs: list[Run] = [(verdict, style)]
     shortest: list[list[Run]] = []
     if not trigger.fires and first is not None:
-        compacts_here = find_full_compaction(plan.context) is not None
-        idle, shortest_idle = ("the recording compacts here",) * 2 if compacts_here else IDLE_TEXTS
+        idle, shortest_idle = "nor so far", "would not have fired so far"
+        if find_full_compaction(plan.context):
+            idle = shortest_idle = "the recording compacts here"
         point = f"first at #{first:,}, press\u00a0}}" if first >= 0 else idle
         verdict_runs = [(f"{verdict} (", style), (f"{point})", style if first >= 0 else MUTED)]
         shortest = [[(f"fires {point}" if first >= 0 else shortest_idle, style)]]

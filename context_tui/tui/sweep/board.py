@@ -9,6 +9,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from context_tui.errors import PlanError
@@ -119,20 +120,15 @@ class SweepBoard:
         return next(iter(self._sweeps.values())).totals
 
     def list_native(self, setting: SweepSetting) -> list[tuple[str, AgentSettings | None]]:
-        """Return a setting as its agent would configure it, or None if that is not known.
-
-        If context windows change it, there is one configuration for each window, most frequent first, with a heading.
-        The heading is empty for the only known window.
-        """
+        """Return the agent's configuration of a setting, or None, below a heading for each window that matters."""
         rows = self.sweep.rows_by_session.values()
         windows = [self.row_cache.session.window] if self.row_cache else [each[0].window for each in rows]
+        build = partial(build_agent_settings, setting.policy.name, setting.params)
         counts = Counter(_normalize_window(each or Window(ASSUMED_WINDOW, "assumed")) for each in windows)
-        by_window = {
-            each: build_agent_settings(setting.policy.name, setting.params, each) for each, _ in counts.most_common()
-        }
+        by_window = {each: build(each) for each, _ in counts.most_common()}
         (first, native), *others = by_window.items()
-        larger = build_agent_settings(setting.policy.name, setting.params, Window(2 * first.model_tokens, "given"))
-        if all(each == native for _, each in others) and (first.is_known or native == larger):
+        larger = Window(2 * first.model_tokens, "given")
+        if all(each == native for _, each in others) and (first.is_known or native == build(larger)):
             return [("", native)]
         return [(_format_window(window, counts), settings) for window, settings in by_window.items()]
 
@@ -258,10 +254,8 @@ def _normalize_window(window: Window) -> Window:
 
 
 def _format_window(window: Window, counts: Counter[Window]) -> str:
-    """Format a context window as a heading: ``with a context window of 272,000 (2 of 3 sessions):``."""
-    assumed = "an assumed" if not window.is_known else "a"
     sessions = f" ({counts[window]:,} of {format_count(counts.total(), 'session')})" if len(counts) > 1 else ""
-    return f"with {assumed} context window of {window.model_tokens:,}{sessions}:"
+    return f"with {'a' if window.is_known else 'an assumed'} context window of {window.model_tokens:,}{sessions}:"
 
 
 def build_partial_sweep(settings: Sequence[SweepSetting], rows: Mapping[str, SweepRow], other: Sweep) -> Sweep:

@@ -132,8 +132,9 @@ def format_setting(board: SweepBoard, width: int) -> Iterator[list[Run]]:
 
 def format_native_lines(board: SweepBoard, setting: SweepSetting) -> list[str]:
     """Format a setting as its agent's own configuration for reading, for each context window that changes it."""
-    forms = board.list_native(setting)
-    return [line for head, native in forms for line in ([head] if head else []) + format_setting_lines(native)]
+    return [
+        line for head, native in board.list_native(setting) for line in (head, *format_setting_lines(native)) if line
+    ]
 
 
 def _format_title(board: SweepBoard, name: str, totals: Totals | None, width: int) -> list[Run]:

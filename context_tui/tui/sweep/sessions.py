@@ -46,9 +46,9 @@ def format_session_lines(
     board: SweepBoard, session_rows: Sequence[tuple[SweepRow, Totals]], order: str, width: int
 ) -> list[list[Run]]:
     """Format the column headings and one line for each session."""
-    columns = list_columns(board)
-    full = width - sum(_measure_column(board, each, session_rows, True) for each in columns) >= FULL_NAME_CELLS
-    cells = [_measure_column(board, each, session_rows, full) for each in columns]
+    columns, totals = list_columns(board), [each for _, each in session_rows]
+    full = width - sum(_measure_column(board, each, totals, True) for each in columns) >= FULL_NAME_CELLS
+    cells = [_measure_column(board, each, totals, full) for each in columns]
     visible = drop_columns(
         zip(columns, cells, strict=True),
         width - FULL_NAME_CELLS // 2,
@@ -63,9 +63,9 @@ def format_session_lines(
         for each, cell in visible
     ]
     lines = [head]
-    for row, totals in session_rows:
+    for row, each in session_rows:
         path = shorten_path(row.session, name_cells - 3)
-        numbers = [(_format_cell(board, column, totals, full).rjust(cell), "") for column, cell in visible]
+        numbers = [(_format_cell(board, column, each, full).rjust(cell), "") for column, cell in visible]
         lines.append([(f"  {path}".ljust(name_cells), ""), *numbers])
     return [pad_runs(line, width) for line in lines]
 
@@ -77,10 +77,8 @@ def _format_cell(board: SweepBoard, column: SweepColumn, totals: Totals, full: b
     return format_saving(-totals.extra_cost, unit, brief=not full, with_unit=True) if unit else "no price"
 
 
-def _measure_column(
-    board: SweepBoard, column: SweepColumn, session_rows: Sequence[tuple[SweepRow, Totals]], full: bool
-) -> int:
-    texts = (_format_cell(board, column, totals, full) for _, totals in session_rows)
+def _measure_column(board: SweepBoard, column: SweepColumn, all_totals: Sequence[Totals], full: bool) -> int:
+    texts = (_format_cell(board, column, totals, full) for totals in all_totals)
     return 2 + max(len(column.head) + 1, *map(len, texts))
 
 

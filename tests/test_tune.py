@@ -170,14 +170,16 @@ def test_of_one_session_nothing_is_said_that_needs_several() -> None:
 def test_too_few_sessions_are_no_reason_for_resamples() -> None:
     costs = {f"s{number}": {33_000: 10.0, 60_000: 9.0} for number in range(3)}
     rows = [build_row(session, each, cost) for session, by in costs.items() for each, cost in by.items()]
-    rows = [row._replace(firings=0) if row.session == "s2" else row for row in rows]
+    same = SettingCost(10.0, 12.0, "USD")
+    rows = [row._replace(cost=same) if row.session == "s2" else row for row in rows]
     grid = [build_grid(AUTO, [f"trigger_reserve={each}"])[0] for each in (33_000, 60_000)]
     sweep = Sweep(grid, rows, current=grid[0].name, saving_unit="money")
     few = "t changes the cost of 2 sessions: too few sessions to say; a recommendation needs 3."
     assert f"I{few}" in format_recommendation(recommend_setting(sweep))
     (ranked,) = rank_settings(sweep)
     assert ranked.format("x", "USD").endswith(f"; i{few}") and "resample" not in ranked.format("x", "USD")
-    (ranked,) = rank_settings(replace(sweep, rows=[row._replace(firings=1) for row in rows]))
+    rows = [row._replace(cost=rows[1].cost) if row.setting == grid[1].name else row for row in rows]
+    (ranked,) = rank_settings(replace(sweep, rows=rows))
     assert ranked.format("x", "USD").endswith("; it is the best in 1,000 of 1,000 resamples.")
 
 

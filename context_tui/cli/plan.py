@@ -12,11 +12,12 @@ from context_tui.cli.output import pick_fields, print_lines, print_notice, print
 from context_tui.compaction.next_request import NextRequest, compute_next_request
 from context_tui.compaction.plan import Plan
 from context_tui.errors import ExitCode
+from context_tui.policies.parameter_space import build_recorded_params
 from context_tui.policies.parameters import format_assignments
 from context_tui.policies.planning import build_plan
 from context_tui.policies.registry import find_policy
 from context_tui.policies.trigger_points import find_first_firing
-from context_tui.policies.versions import build_recorded_params, format_no_firing, format_recorded_params
+from context_tui.policies.versions import format_no_firing, format_recorded_params
 from context_tui.session.losses import list_unreadable
 from context_tui.session.session import Session
 from context_tui.tokens.context_size import SizeSource

@@ -15,6 +15,7 @@ from context_tui.policies.base import Policy
 from context_tui.policies.parameter_space import build_params, list_parameters
 from context_tui.policies.parameters import format_value, parse_assignments
 from context_tui.policies.registry import POLICIES, PRESETS, find_policy
+from context_tui.policies.versions import list_version_params
 from context_tui.session.window import Window
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def run(arguments: Sequence[str]) -> int:
         rows = []
         for each in build_parameter_reports(policy):
             default = "" if each["default"] in (None, {}) else format_value(each["default"])
+            default += " in the newest version" if each["name"] in list_version_params(policy.name) else ""
             rows.append((each["name"], default, _format_range(each), each["unit"], each["about"]))
         print_table("", ("parameter", "default", "range", "unit", "meaning"), rows)
         if native is not None:

@@ -19,15 +19,15 @@ from context_tui.lab.regret.index import TIERS
 from context_tui.lab.replay.backtest import BacktestResult, PolicyBacktest, run_backtests
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import (
-    HANDLING_TEXTS,
     REPLAY_LIMITS_TEXT,
     Firing,
     format_firing,
     format_never_fired,
     format_replay_label,
 )
-from context_tui.lab.study import Lab, Study
-from context_tui.policies.versions import build_recorded_params, format_recorded_params
+from context_tui.lab.study import HANDLING_TEXTS, Lab, Study
+from context_tui.policies.parameter_space import build_recorded_params
+from context_tui.policies.versions import format_recorded_params
 from context_tui.text.numbers import format_cost, format_count, format_saving
 from context_tui.text.sanitize import make_visible
 

@@ -17,7 +17,7 @@ from context_tui.formats.opening import open_session
 from context_tui.lab.study import Lab
 from context_tui.lab.sweep.recommendation import format_recommendation
 from context_tui.lab.sweep.session_sweep import SweepOptions
-from context_tui.policies.versions import build_recorded_params
+from context_tui.policies.parameter_space import build_recorded_params
 from context_tui.session.session import Session
 from context_tui.summarizer.secrets import mask_text
 

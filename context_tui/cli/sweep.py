@@ -21,9 +21,9 @@ from context_tui.cli.options import CommandParser, build_study_settings, list_po
 from context_tui.cli.output import print_lines, print_notice, print_table, write_json
 from context_tui.errors import Error, ExitCode, PlanError, UnreadableSession
 from context_tui.lab.price.report import format_cache_reuse
-from context_tui.lab.replay.result import HANDLING_TEXTS, REPLAY_LIMITS_TEXT, find_changed_params
+from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT, find_changed_params
+from context_tui.lab.study import HANDLING_TEXTS
 from context_tui.lab.sweep.gate import (
-    MONEY_LIMITS,
     Gate,
     build_gate_report,
     check_limits,
@@ -317,7 +317,7 @@ def report_unread(unread: Sequence[UnreadSession]) -> None:
 def _check_gate(gate: Gate, sweep: Sweep, sweep_options: SweepOptions) -> int:
     print_notice(f"gate: recorded compactions {HANDLING_TEXTS[sweep_options.recorded]}")
     checks = check_limits(gate, sweep)
-    if (coverage := sweep.format_coverage()) and any(check.limit in MONEY_LIMITS for check in checks):
+    if (coverage := sweep.format_coverage()) and {"cost", "min_break_even"} & {check.limit for check in checks}:
         print_notice(f"gate: {coverage}")
     violations = [check for check in checks if not check.kept]
     for violation in violations:

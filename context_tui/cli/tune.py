@@ -17,7 +17,8 @@ from context_tui.errors import ExitCode, UnreadableSession
 from context_tui.formats.base import scan
 from context_tui.formats.opening import make_scanner
 from context_tui.lab.aftermath.report import ExtraCalls
-from context_tui.lab.replay.result import HANDLING_TEXTS, REPLAY_LIMITS_TEXT
+from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT
+from context_tui.lab.study import HANDLING_TEXTS
 from context_tui.lab.sweep.grids import SweepSetting, build_grid, build_setting, merge_grids, propose_grid
 from context_tui.lab.sweep.recommendation import (
     Recommendation,

@@ -16,17 +16,12 @@ from context_tui.compaction.recorded_compactions import find_recorded_compaction
 from context_tui.lab.fullness import PART_NAMES, compute_fullness
 from context_tui.lab.price.report import VERDICT_TEXTS, format_break_even, format_savings
 from context_tui.lab.regret.cases import RegretCase
-from context_tui.lab.replay.result import (
-    HANDLING_TEXTS,
-    REPLAY_LIMITS_TEXT,
-    format_firing,
-    format_never_fired,
-    format_replay_label,
-)
-from context_tui.lab.study import Lab, Study
+from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT, format_firing, format_never_fired, format_replay_label
+from context_tui.lab.study import HANDLING_TEXTS, Lab, Study
 from context_tui.policies.base import Params, Policy
+from context_tui.policies.parameter_space import build_recorded_params
 from context_tui.policies.registry import DEFAULT_POLICY, POLICIES
-from context_tui.policies.versions import build_recorded_params, find_own_policies
+from context_tui.policies.versions import find_own_policies
 from context_tui.session.facts import Compaction, Facts
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from context_tui.compaction.next_request import compute_next_request
 from context_tui.errors import PlanError
+from context_tui.policies.parameter_space import build_recorded_params
 from context_tui.policies.registry import DEFAULT_POLICY, POLICIES
 from context_tui.policies.runtime_state import build_runtime_state
-from context_tui.policies.versions import build_recorded_params, find_own_policies
+from context_tui.policies.versions import find_own_policies
 from context_tui.session.context import Context
 from context_tui.session.facts import Compaction
 from context_tui.session.session import Session

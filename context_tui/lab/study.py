@@ -22,6 +22,12 @@ from context_tui.policies.base import Params, Policy
 from context_tui.session.session import Session
 from context_tui.session.values import Checkpoint
 
+HANDLING_TEXTS: dict[CompactionHandling, str] = {
+    "keep": "kept: a setting is judged only on firings beside them; --recorded undo judges it as if there were none",
+    "ignore": "undone: a setting is judged as if there were none",
+}
+"""Effects of keeping and of undoing recorded compactions."""
+
 
 class Study(NamedTuple):
     """A policy's replay along a session, with its price, its regret, and the bound for dropping without regret."""

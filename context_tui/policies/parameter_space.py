@@ -12,7 +12,9 @@ from context_tui.policies.parameters import ListEntry, Parameter, build_paramete
 from context_tui.policies.registry import POLICIES, find_policy, list_policy_names
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.scales import build_scale
+from context_tui.policies.versions import find_recorded_params
 from context_tui.session.context import Context, memoize
+from context_tui.session.facts import Facts
 from context_tui.tokens.context_index import index_context
 
 
@@ -58,6 +60,8 @@ def _resolve_in_context(
         return parameter._replace(entries=list_entries(context) if list_entries else ())
     if parameter.kind != "number":
         return parameter
+    recorded = find_recorded_params(policy.name, context.facts)
+    parameter = parameter._replace(default=recorded.get(parameter.label, parameter.default))
     low = parameter.low if parameter.low is not None else 0
     high = parameter.high if parameter.high is not None else max(context.at, 1)
     if parameter.refers_to == "message":
@@ -147,6 +151,13 @@ def build_params(policy: Policy, values: Mapping[str, Any], option_names: Mappin
     for owner, owner_values in options.items():
         build_params(find_policy(owner), owner_values, option_names)
     return params.model_copy(update={nested_field: options})
+
+
+def build_recorded_params(
+    policy: Policy, values: Mapping[str, Any], facts: Facts, option_names: Mapping[str, str] | None = None
+) -> Params:
+    """Build parameters as ``build_params`` does, taking those that *values* does not set from the recording version."""
+    return build_params(policy, {**find_recorded_params(policy.name, facts), **values}, option_names)
 
 
 def find_changed_values(policy: Policy, params: BaseModel) -> dict[str, dict[str, Any]]:

@@ -8,9 +8,9 @@ from typing import Any
 from context_tui.compaction.plan import Plan
 from context_tui.errors import PlanError
 from context_tui.policies.base import Params, Policy
+from context_tui.policies.parameter_space import build_recorded_params
 from context_tui.policies.registry import find_policy
 from context_tui.policies.runtime_state import build_runtime_state
-from context_tui.policies.versions import build_recorded_params
 from context_tui.session.session import Session
 
 

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from context_tui.policies.base import Params, Policy
-from context_tui.policies.parameter_space import build_params
 from context_tui.policies.parameters import format_assignments
 from context_tui.session.facts import Facts
 from context_tui.session.session import Session
@@ -90,13 +88,6 @@ def find_recorded_params(name: str, facts: Facts) -> Mapping[str, Any]:
     """Return the parameters that differed from today's defaults in the agent version that recorded the session."""
     policy, params = find_policy_of_version(name, facts.agent_version)
     return params if policy == name else {}
-
-
-def build_recorded_params(
-    policy: Policy, values: Mapping[str, Any], facts: Facts, option_names: Mapping[str, str] | None = None
-) -> Params:
-    """Build parameters as ``build_params`` does, taking those that *values* does not set from the recording version."""
-    return build_params(policy, {**find_recorded_params(policy.name, facts), **values}, option_names)
 
 
 def format_recorded_params(policy: str, params: BaseModel, facts: Facts) -> str:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from context_tui.cli import main
 from context_tui.policies.base import find_nested_field
 from context_tui.policies.parameter_space import build_params, get_value, list_parameters_in_context
 from context_tui.policies.parameters import Parameter
@@ -157,6 +158,21 @@ def test_sliders_end_where_nothing_changes_in_this_context() -> None:
         for value in (turns, turns + 1, 500)
     ]
     assert len({plan.tokens_after for plan in beyond}) == 1
+
+
+def test_the_default_in_a_recording_is_that_of_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    session = sample(3, 1)
+    session.facts.agent_version = (2, 1, 17)
+    context, policy = session.context_at(), POLICIES["claude-code-auto"]
+    parameters = list_parameters_in_context(
+        policy, policy.Params(), context, build_runtime_state(context, session.window, len(session))
+    )
+    defaults = {each.name: each.default for each in parameters}
+    assert (defaults["trigger_reserve"], defaults["keep_messages"]) == (45_000, 0)
+    assert any("default 45,000" in each.format_range() for each in parameters)
+    main(["policies", "claude-code-auto"])
+    words = " ".join(capsys.readouterr().out.split())
+    assert "trigger_reserve 33000 in the newest version" in words and "summary_max_tokens 20000 1 to" in words
 
 
 @pytest.mark.parametrize("policy", [name for name, policy in POLICIES.items() if not find_nested_field(policy)])

@@ -77,7 +77,7 @@ def test_what_is_proposed_is_allowed_and_bounded(name: str, calls: int, session:
         policy, params, list_parameters_in_context(policy, params, view.context, view.runtime_state), calls
     )
     parts = parse_grid(text, policy)
-    settings = build_settings(parts, build_setting(policy, params))
+    settings = build_settings(parts, build_setting(policy, params), session.facts)
     assert settings[0] == build_setting(policy, params), "the current one is the first"
     assert len(settings) <= (MAX_PROPOSED if not calls else 100) + 2
     assert len(settings) > 5 or name == "none"
@@ -102,7 +102,7 @@ def test_what_is_set_besides_stays_set(session: Session) -> None:
     params = of(policy, compactable_tools=("Read", "my tool"), keep_recent=9)
     view = View(session, policy=policy.name)
     text = propose_grid(policy, params, list_parameters_in_context(policy, params, view.context, view.runtime_state))
-    found = build_settings(parse_grid(text, policy), build_setting(policy, params))
+    found = build_settings(parse_grid(text, policy), build_setting(policy, params), SAMPLE.facts)
     defaults = of(policy)
     assert {get_value(policy, each.params, "compactable_tools") for each in found if each.params != defaults} == {
         ("Read", "my tool")
@@ -122,13 +122,13 @@ def test_what_is_set_besides_stays_set(session: Session) -> None:
 )
 def test_a_line_that_means_nothing_is_told_in_one_line(text: str, words: str) -> None:
     with pytest.raises(PlanError, match=words) as error:
-        build_settings(parse_grid(text, MICRO), build_setting(MICRO, of(MICRO)))
+        build_settings(parse_grid(text, MICRO), build_setting(MICRO, of(MICRO)), SAMPLE.facts)
     assert "\n" not in str(error.value)
 
 
 def test_a_name_begins_the_grid_of_another_policy() -> None:
     parts = parse_grid("keep_recent_turns=1..2 defect-compact compact_ratio=0.7,0.8", MICRO)
-    names = [each.name for each in build_settings(parts, build_setting(MICRO, of(MICRO)))]
+    names = [each.name for each in build_settings(parts, build_setting(MICRO, of(MICRO)), SAMPLE.facts)]
     assert names == [
         "defect-microcompact",
         "defect-microcompact keep_recent_turns=1",
@@ -439,6 +439,24 @@ def test_a_change_is_from_what_the_recording_version_had() -> None:
     for each, value in zip(grid, ("33,000", "60,000"), strict=True):
         made.move_to_setting(each.name)
         assert f"trigger_reserve 45,000 → {value}" in said(made)
+
+
+def test_the_defaults_of_the_recording_version_are_listed_once() -> None:
+    session = sample()
+    session.facts.agent_version = (2, 1, 17)
+    made = build_board(Comparison(View(session, policy="claude-code-auto")))
+    made.update(sweep_session(session, made.missing_settings))
+    params = [str(row.params) for row in made.sweep.rows]
+    assert len(params) == len({*params}) > 3
+    assert said(made).startswith("> trigger_reserve=45000 keep_messages=0 (default)")
+    labels = [made.format_label(name) for name in made.listed_names]
+    assert "defaults" not in " ".join(labels) and sum("45000 keep_messages=0" in label for label in labels) == 1
+    made.set_grid("trigger_reserve=33000,60000")
+    assert [made.format_label(each.name) for each in made.sweep.settings] == [
+        "trigger_reserve=45000 keep_messages=0 (default)",
+        "trigger_reserve=33000",
+        "trigger_reserve=60000",
+    ]
 
 
 def test_projects_and_sessions_of_a_sweep_over_many() -> None:

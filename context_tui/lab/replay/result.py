@@ -137,12 +137,6 @@ REPLAY_LIMITS_TEXT = (
     "that context would have done. Re-fetches are a lower bound: the recorded agent still had the content.",
 )
 
-HANDLING_TEXTS: Mapping[CompactionHandling, str] = {
-    "keep": "kept: a setting is judged only on firings beside them; --recorded undo judges it as if there were none",
-    "ignore": "undone: a setting is judged as if there were none",
-}
-"""What it means for the result that recorded compactions are kept or undone."""
-
 
 def format_replay_label(replay: Replay) -> str:
     """Format the name of a replay's policy, followed by the parameters that differ from the defaults."""

@@ -38,9 +38,9 @@ from context_tui.lab.replay.result import (
     Replay,
 )
 from context_tui.policies.base import Params, Policy
+from context_tui.policies.parameter_space import build_recorded_params
 from context_tui.policies.registry import find_policy
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.policies.versions import build_recorded_params
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from context_tui.session.values import Checkpoint

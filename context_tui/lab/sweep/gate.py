@@ -24,7 +24,7 @@ Limits on ``sent``, ``cost`` and ``peak`` are on the increase relative to the ol
 Those on ``regret`` and ``overflows`` are on the absolute increase. ``saved`` is the minimum share of the tokens sent
 without a policy that must be saved, and ``min_break_even`` a minimum, too.
 """
-MINIMUM_LIMITS, MONEY_LIMITS = ("saved", "min_break_even"), ("cost", "min_break_even")
+MINIMUM_LIMITS = ("saved", "min_break_even")
 
 
 class RequiredEvidence(NamedTuple):

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 from context_tui.errors import PlanError
 from context_tui.lab.replay.result import find_changed_params
 from context_tui.policies.base import Params, Policy
-from context_tui.policies.parameter_space import build_params, get_value, list_parameters
+from context_tui.policies.parameter_space import build_params, build_recorded_params, get_value, list_parameters
 from context_tui.policies.parameters import Parameter, format_assignments, parse_assignments, parse_values
 from context_tui.policies.registry import find_policy
 from context_tui.policies.scales import Number, Scale, build_scale
 from context_tui.policies.versions import list_version_params
+from context_tui.session.facts import Facts
 
 MAX_SETTINGS = 20_000
 MAX_PROPOSED, MIN_PROPOSED = 240, 36
@@ -135,19 +136,18 @@ def count_settings(parts: Sequence[GridPart]) -> int:
     return sum(prod(len(values) for values in parse_grid_values(*part).values()) for part in parts)
 
 
-def build_settings(parts: Sequence[GridPart], current: SweepSetting) -> list[SweepSetting]:
-    """Build all settings of a grid: the *current* one, and for each policy its defaults and its combinations.
+def build_settings(parts: Sequence[GridPart], current: SweepSetting, facts: Facts) -> list[SweepSetting]:
+    """Build the *current* setting and, for each policy of a grid, its recording version's defaults and combinations.
 
     Raises PlanError if a name is unknown, a value is not allowed, or there are more than ``MAX_SETTINGS``.
     """
     count = count_settings(parts)
     if count > MAX_SETTINGS:
         raise PlanError(f"{count:,} settings, at most {MAX_SETTINGS:,} are allowed; give fewer values")
-    grids = [
-        [build_setting(part.policy, build_params(part.policy, {})), *build_grid(part.policy, part.value_texts)]
-        for part in parts
-    ]
-    return merge_grids([[current], *grids])
+    defaults = [build_setting(part.policy, build_recorded_params(part.policy, {}, facts)) for part in parts]
+    return merge_grids(
+        [[current], *([default, *build_grid(*part)] for default, part in zip(defaults, parts, strict=True))]
+    )
 
 
 # Proposing

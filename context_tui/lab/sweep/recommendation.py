@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
@@ -171,8 +171,7 @@ def recommend_setting(sweep: Sweep, extra_calls: Sequence[float] = ()) -> Recomm
     ranking = tuple(table.rank(rate) for rate in (0.0, *extra_calls))
     names, savings = table.names, table.savings
     best = names.index(ranking[0].setting)
-    changed = zip(table.sessions, savings[:, best].tolist(), table.is_changed[:, best], strict=True)
-    gains = {session: saving for session, saving, is_changed in changed if is_changed}
+    gains = {name: saving for name, saving in zip(table.sessions, savings[:, best].tolist(), strict=True) if saving}
     low, high = (float(bound) for bound in numpy.percentile((table.draws @ savings)[:, best], (5, 95)))
     verdict: Verdict = "recommended"
     if not any(totals.firings for totals in sweep.totals.values()):
@@ -224,8 +223,8 @@ def rank_settings(sweep: Sweep, extra_calls: Sequence[float] = ()) -> tuple[Rank
 class _SavingsTable(NamedTuple):
     """Costs that each setting saves in each session, compared with the current one.
 
-    ``call_savings`` are those of each extra call per 1,000 removed tokens. ``is_changed`` tells where the setting or
-    the current one fires. ``draws`` has the number of times that a resample draws each session.
+    ``call_savings`` are those of each extra call per 1,000 removed tokens. ``draws`` has the number of times
+    that a resample draws each session.
     """
 
     names: list[str]
@@ -233,7 +232,6 @@ class _SavingsTable(NamedTuple):
     savings: numpy.ndarray[Any, Any]
     call_savings: numpy.ndarray[Any, Any]
     is_allowed: numpy.ndarray[Any, Any]
-    is_changed: numpy.ndarray[Any, Any]
     draws: numpy.ndarray[Any, Any]
 
     def rank(self, rate: float) -> RankedAt:
@@ -242,7 +240,8 @@ class _SavingsTable(NamedTuple):
         winner = int(numpy.argmax(numpy.where(self.is_allowed, rated.sum(axis=0), -numpy.inf)))
         winners = numpy.where(self.is_allowed, self.draws @ rated, -numpy.inf).argmax(axis=1)
         saved, wins = float(rated[:, winner].sum()), int((winners == winner).sum())
-        return RankedAt(rate, self.names[winner], saved, wins, int(self.is_changed[:, winner].sum()))
+        changes = rated[:, winner] if rated[:, winner].any() else rated.any(axis=1)  # of the current one, by any other
+        return RankedAt(rate, self.names[winner], saved, wins, int(numpy.count_nonzero(changes)))
 
 
 def _tabulate_savings(sweep: Sweep) -> _SavingsTable | None:
@@ -261,10 +260,7 @@ def _tabulate_savings(sweep: Sweep) -> _SavingsTable | None:
     is_allowed = [sweep.totals[name].overflows <= sweep.totals[sweep.current].overflows for name in names]
     draws = numpy.random.default_rng(SEED).multinomial(count, [1 / count] * count, RESAMPLES)
     savings = (totals[:, [current]] - totals, calls[:, [current]] - calls)
-    fired = {(row.session, row.setting) for row in sweep.rows if row.firings}
-    has_fired = numpy.array([[(session, name) in fired for name in names] for session in costs])
-    is_changed = has_fired | has_fired[:, [current]]
-    return _SavingsTable(names, list(costs), *savings, numpy.array(is_allowed), is_changed, draws)
+    return _SavingsTable(names, list(costs), *savings, numpy.array(is_allowed), draws)
 
 
 def _find_ranges(sweep: Sweep, best: str, savings: Mapping[str, float]) -> dict[str, tuple[Any, Any]]:
@@ -297,7 +293,8 @@ def format_recommendation(recommendation: Recommendation, where: str = "") -> li
         return [f"Keep {result.current_values}: no other setting costs less ({fired})."]
     today_cost = result.current_totals.cost.cost if result.current_totals.cost else 0.0
     saving = format_saving(result.saved, unit, total=today_cost, with_unit=True)
-    best = f"{_format_values(result.setting, result.ranges)} in place of {result.current_values}"
+    values = (f"{name}={format_value(result.setting.param_values[name])}" for name in result.ranges)
+    best = f"{' '.join(values)} in place of {result.current_values}"
     answers = {"recommended": "Recommended", "depends on extra calls": "It depends on the agent"}
     answer = f"{answers[result.verdict]}:" if result.verdict in answers else "Too little evidence for"
     sentences = [f"{answer} {best}."]
@@ -340,10 +337,6 @@ def _format_ranking(result: Recommendation) -> list[str]:
     if not sentences and result.totals.cost and (calls := result.totals.cost.break_even_calls) is not None:
         sentences.append(f"It pays unless the agent needs more than {calls:.2f} extra calls per 1,000 removed tokens.")
     return sentences
-
-
-def _format_values(setting: SweepSetting, names: Iterable[str]) -> str:
-    return " ".join(f"{name}={format_value(setting.param_values[name])}" for name in names)
 
 
 def build_recommendation_report(recommendation: Recommendation, native: Sequence[str]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from context_tui.lab.sweep.results import Sweep, Totals
 from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.session_sweep import SessionSweep, SweepOptions
 from context_tui.policies.agent_settings import AgentSettings, build_agent_settings
-from context_tui.policies.parameter_space import list_parameters_in_context
+from context_tui.policies.parameter_space import build_recorded_params, list_parameters_in_context
 from context_tui.policies.parameters import format_assignments
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.versions import list_version_params
@@ -141,6 +141,9 @@ class SweepBoard:
         label = name.removeprefix(policy).strip() or "defaults"
         if not list_version_params(policy):
             return label
+        if self.row_cache:
+            default = build_recorded_params(setting.policy, {}, self.row_cache.session.facts)
+            label += " (default)" if name == build_setting(setting.policy, default).name else ""
         values = self.sweep.find_param_values(setting)
         by_version = {key: value for key, value in values.items() if value != setting.param_values[key]}
         return f"{label} (by version: {' '.join(format_assignments(by_version))})" if by_version else label
@@ -193,8 +196,10 @@ class SweepBoard:
 
     def set_grid(self, grid_text: str) -> None:
         """Sweep another grid, keeping the rows already measured; raises PlanError if it is invalid or too large."""
-        current = self.current_setting
-        settings = build_settings(parse_grid(grid_text, current.policy), current)
+        if self.row_cache is None:
+            return
+        current, facts = self.current_setting, self.row_cache.session.facts
+        settings = build_settings(parse_grid(grid_text, current.policy), current, facts)
         self.grid_text, self.error = grid_text, ""
         self._sweeps = {self.saving_unit: Sweep(settings, [], current=current.name, saving_unit=self.saving_unit)}
         self._set_settings(settings)
@@ -312,7 +317,7 @@ def build_board(comparison: Comparison, row_cache: SweepRowCache | None = None) 
         if each.policy != policy.name
     )
     text = " ".join([proposal, *other_policies]).strip()
-    sweep = Sweep(build_settings(parse_grid(text, policy), current), [], current=current.name)
+    sweep = Sweep(build_settings(parse_grid(text, policy), current, session.facts), [], current=current.name)
     board = SweepBoard(sweep, row_cache, grid_text=text)
     board.update(())
     return board

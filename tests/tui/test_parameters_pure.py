@@ -415,7 +415,7 @@ def test_the_trigger_says_where_it_would_have_fired() -> None:
     compacted = sample()
     compacted.facts.add_compaction(Compaction(len(compacted), "full", "auto", 50_000))
     idle_forms = [text(form) for form in format_trigger_variants(plan(compacted, "defect-microcompact"), -1)]
-    assert " (the recording compacts here): " in idle_forms[0] and idle_forms[-1] == "the recording compacts here"
+    assert " (the recording compacts here): " in idle_forms[0]
     limited = plan(sample(), "agent-sdk-prune", context_budget=10_000_000)
     assert " ≤ limit 7,000,000 (" in text(format_trigger_variants(limited, None)[0])
     assert " <=limit 7,000,000 (" in to_ascii(text(format_trigger_variants(limited, None)[0]))

@@ -394,7 +394,7 @@ def test_the_configuration_uses_the_windows_of_the_sessions() -> None:
 
     one = say(known, known)
     assert "model_auto_compact_token_limit = 244800" in one and "context window" not in one
-    several = say(Window(200_000, "model"), known, known)
+    several = say(Window(200_000, "model"), known, Window(272_000, "model"))
     assert "with a context window of 272,000 (2 of 3 sessions):" in several and "limit = 244800" in several
     assert "with a context window of 200,000 (1 of 3 sessions):" in several and "limit = 180000" in several
     assert "with an assumed context window of 200,000:" in say(Window(200_000, "assumed"))

@@ -181,12 +181,10 @@ def format_trigger_variants(plan: Plan, first: int | None) -> list[Paragraph]:
     verdict_runs: list[Run] = [(verdict, style)]
     shortest: list[list[Run]] = []
     if not trigger.fires and first is not None:
-        idle, shortest_idle = "nor so far", "would not have fired so far"
-        if find_full_compaction(plan.context):
-            idle = shortest_idle = "the recording compacts here"
+        idle = "the recording compacts here" if find_full_compaction(plan.context) else "nor so far"
         point = f"first at #{first:,}, press\u00a0}}" if first >= 0 else idle
         verdict_runs = [(f"{verdict} (", style), (f"{point})", style if first >= 0 else MUTED)]
-        shortest = [[(f"fires {point}" if first >= 0 else shortest_idle, style)]]
+        shortest = [[(f"fires {point}" if first >= 0 else "would not have fired so far", style)]]
     # The colon belongs to the run before it, because lines are broken between the words of a run.
     opening: list[Run] = [*verdict_runs[:-1], (f"{verdict_runs[-1][0]}: ", verdict_runs[-1][1])]
     with_reason: list[Run] = [*opening, (trigger.reason, "")]

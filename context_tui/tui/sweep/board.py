@@ -122,15 +122,16 @@ class SweepBoard:
     def list_native(self, setting: SweepSetting) -> list[tuple[str, AgentSettings | None]]:
         """Return the agent's configuration of a setting, or None, below a heading for each window that matters."""
         rows = self.sweep.rows_by_session.values()
-        windows = [self.row_cache.session.window] if self.row_cache else [each[0].window for each in rows]
+        recorded = [self.row_cache.session.window] if self.row_cache else [each[0].window for each in rows]
+        windows = [each or Window(ASSUMED_WINDOW, "assumed") for each in recorded]
         build = partial(build_agent_settings, setting.policy.name, setting.params)
-        counts = Counter(_normalize_window(each or Window(ASSUMED_WINDOW, "assumed")) for each in windows)
-        by_window = {each: build(each) for each, _ in counts.most_common()}
-        (first, native), *others = by_window.items()
-        larger = Window(2 * first.model_tokens, "given")
-        if all(each == native for _, each in others) and (first.is_known or native == build(larger)):
+        by_size = {(each.model_tokens, each.is_known): build(each) for each in windows}
+        counts = Counter((each.model_tokens, each.is_known) for each in windows)
+        (tokens, is_known), native = next(iter(by_size.items()))
+        larger = Window(2 * tokens, "given")
+        if all(each == native for each in by_size.values()) and (is_known or native == build(larger)):
             return [("", native)]
-        return [(_format_window(window, counts), settings) for window, settings in by_window.items()]
+        return [(_format_window(*size, counts), by_size[size]) for size, _ in counts.most_common()]
 
     def format_label(self, name: str) -> str:
         """Format a setting's name briefly, without the policy if it is the current one."""
@@ -254,13 +255,10 @@ class SweepBoard:
             self.move_to_index(0)
 
 
-def _normalize_window(window: Window) -> Window:
-    return Window(window.tokens, "file" if window.is_known else "assumed", full_tokens=window.full_tokens)
-
-
-def _format_window(window: Window, counts: Counter[Window]) -> str:
-    sessions = f" ({counts[window]:,} of {format_count(counts.total(), 'session')})" if len(counts) > 1 else ""
-    return f"with {'a' if window.is_known else 'an assumed'} context window of {window.model_tokens:,}{sessions}:"
+def _format_window(tokens: int, is_known: bool, counts: Counter[tuple[int, bool]]) -> str:
+    number = counts[tokens, is_known]
+    sessions = f" ({number:,} of {format_count(counts.total(), 'session')})" if len(counts) > 1 else ""
+    return f"with {'a' if is_known else 'an assumed'} context window of {tokens:,}{sessions}:"
 
 
 def build_partial_sweep(settings: Sequence[SweepSetting], rows: Mapping[str, SweepRow], other: Sweep) -> Sweep:

@@ -132,9 +132,7 @@ def format_setting(board: SweepBoard, width: int) -> Iterator[list[Run]]:
 
 def format_native_lines(board: SweepBoard, setting: SweepSetting) -> list[str]:
     """Format a setting as its agent's own configuration for reading, for each context window that changes it."""
-    return [
-        line for head, native in board.list_native(setting) for line in (head, *format_setting_lines(native)) if line
-    ]
+    return [line for head, form in board.list_native(setting) for line in (head, *format_setting_lines(form)) if line]
 
 
 def _format_title(board: SweepBoard, name: str, totals: Totals | None, width: int) -> list[Run]:

@@ -16,7 +16,6 @@ from context_tui.lab.sweep.recommendation import (
     build_recommendation_report,
     format_recommendation,
     list_configurable_parameters,
-    rank_settings,
     recommend_setting,
 )
 from context_tui.lab.sweep.results import Sweep
@@ -176,10 +175,10 @@ def test_too_few_sessions_are_no_reason_for_resamples() -> None:
     sweep = Sweep(grid, rows, current=grid[0].name, saving_unit="money")
     few = "t changes the cost of 2 sessions: too few sessions to say; a recommendation needs 3."
     assert f"I{few}" in format_recommendation(recommend_setting(sweep))
-    (ranked,) = rank_settings(sweep)
+    (ranked,) = recommend_setting(sweep).ranking
     assert ranked.format("x", "USD").endswith(f"; i{few}") and "resample" not in ranked.format("x", "USD")
     rows = [row._replace(cost=rows[1].cost) if row.setting == grid[1].name else row for row in rows]
-    (ranked,) = rank_settings(replace(sweep, rows=rows))
+    (ranked,) = recommend_setting(replace(sweep, rows=rows)).ranking
     assert ranked.format("x", "USD").endswith("; it is the best in 1,000 of 1,000 resamples.")
 
 

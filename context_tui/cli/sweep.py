@@ -113,10 +113,10 @@ def run(arguments: Sequence[str]) -> int:
 
 def _rank_by_cost(sweep: Sweep, sources: Sequence[SweepSource]) -> tuple[ExtraCalls | None, Sequence[RankedAt]]:
     """Return the extra calls after recorded compactions, if known, and the best settings without them and with them."""
-    from context_tui.lab.sweep.recommendation import rank_settings  # loads numpy, which most commands do not need
+    from context_tui.lab.sweep.recommendation import recommend_setting  # loads numpy, which most commands do not need
 
     extra_calls = workers.measure_extra_calls(sources)
-    return extra_calls, rank_settings(sweep, extra_calls.rates if extra_calls else ())
+    return extra_calls, recommend_setting(sweep, extra_calls.rates if extra_calls else ()).ranking
 
 
 def _print_ranking(sweep: Sweep, extra_calls: ExtraCalls | None, ranking: Sequence[RankedAt]) -> None:

@@ -95,7 +95,6 @@ class Recommendation:
         current_values: the changed parameters of the current setting, as text.
         gains: cost that the setting saves in each session in which it differs from the current one.
         interval: 5th and 95th percentile of ``saved`` over the resamples.
-        wins: number of resamples in which the setting is the best one.
         ranges: for each parameter that differs, the lowest and highest value among settings that save about as much.
         ranking: the best setting without extra calls and, where they were measured, with the measured number of them
             and at the upper end of its interval.
@@ -113,7 +112,6 @@ class Recommendation:
     saved: float
     gains: Mapping[str, float]
     interval: tuple[float, float]
-    wins: int
     ranges: Mapping[str, tuple[Any, Any]]
     ranking: tuple[RankedAt, ...] = ()
     gentler: GentlerSetting | None = None
@@ -167,7 +165,7 @@ def recommend_setting(sweep: Sweep, extra_calls: Sequence[float] = ()) -> Recomm
     today = sweep.totals[current]
     if table is None:
         same = settings[current], settings[current], today, today
-        return Recommendation("no price", *same, unit, 0, {}, (0.0, 0.0), 0, {})
+        return Recommendation("no price", *same, unit, 0, {}, (0.0, 0.0), {})
     ranking = tuple(table.rank(rate) for rate in (0.0, *extra_calls))
     names, savings = table.names, table.savings
     best = names.index(ranking[0].setting)
@@ -186,14 +184,17 @@ def recommend_setting(sweep: Sweep, extra_calls: Sequence[float] = ()) -> Recomm
     ranges = _find_ranges(sweep, names[best], totals)
     gentler = _find_gentler(sweep, names[best], totals) if totals[names[best]] > 0 else None
     compared = settings[names[best]], settings[current], sweep.totals[names[best]], today
-    saved, wins, coverage = sum(gains.values()), ranking[0].wins, sweep.format_coverage()
-    texts = coverage, " ".join(_format_current_value(sweep, name) for name in ranges) or "the current setting"
-    return Recommendation(verdict, *compared, unit, saved, gains, (low, high), wins, ranges, ranking, gentler, *texts)
+    texts = (
+        sweep.format_coverage(),
+        " ".join(_format_current_value(sweep, name) for name in ranges) or "the current setting",
+    )
+    saved = sum(gains.values())
+    return Recommendation(verdict, *compared, unit, saved, gains, (low, high), ranges, ranking, gentler, *texts)
 
 
 def _format_current_value(sweep: Sweep, name: str) -> str:
     """Format a parameter of the current setting, which the version that recorded each session may decide."""
-    counts = Counter(row.params[name] for row in sweep.rows_by_setting[sweep.current])
+    counts = Counter(row.params[name] for row in sweep.rows_by_setting[sweep.current] if name in row.params)
     if len(counts) == 1:
         return f"{name}={format_value(*counts)}"
     values = " and ".join(f"{format_number(value)} in {count:,}" for value, count in counts.most_common())
@@ -209,15 +210,6 @@ def _find_gentler(sweep: Sweep, best: str, saved: Mapping[str, float]) -> Gentle
         return None
     name = max(gentler, key=saved.__getitem__)
     return GentlerSetting(name, saved[name] / saved[best], 1 - losses[name] / losses[best])
-
-
-def rank_settings(sweep: Sweep, extra_calls: Sequence[float] = ()) -> tuple[RankedAt, ...]:
-    """Return the setting that saves most without extra calls, and with each number per 1,000 removed tokens.
-
-    The ranking is empty if no session has prices for all settings.
-    """
-    table = _tabulate_savings(sweep)
-    return tuple(table.rank(rate) for rate in (0.0, *extra_calls)) if table else ()
 
 
 class _SavingsTable(NamedTuple):
@@ -321,7 +313,7 @@ def format_recommendation(recommendation: Recommendation, where: str = "") -> li
     if worse:
         most = format_cost(-min(worse), unit, with_unit=True)
         sentences.append(f"It costs more in {format_count(len(worse), 'session')}, by at most {most}.")
-    wins = _format_wins(result.wins, len(result.gains))
+    wins = _format_wins(result.ranking[0].wins, len(result.gains))
     if len(result.gains) >= MIN_SESSIONS:
         low, high = (format_saving(bound, unit, with_unit=True) for bound in result.interval)
         wins = f"In nine of ten resamples of the sessions it {low} to {high.removeprefix('saves ')}; {wins}"
@@ -361,7 +353,7 @@ def build_recommendation_report(recommendation: Recommendation, native: Sequence
             "share_of_largest": share if session else None,
             "largest_session": session or None,
             "interval": list(recommendation.interval),
-            "wins": recommendation.wins,
+            "wins": recommendation.ranking[0].wins if recommendation.ranking else 0,
             "resamples": RESAMPLES,
             "ranking": [each._asdict() for each in recommendation.ranking],
             "gentler": recommendation.gentler._asdict() if recommendation.gentler else None,

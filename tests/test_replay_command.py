@@ -103,7 +103,7 @@ def test_an_agents_own_policy_does_not_contradict_the_recorded_compactions(
             made.boundary(168_000, trigger)
             made.summary()
     recorded = made.write(tmp_path)
-    own, kept = ("-P", "claude-code-auto"), "adds no firing to 1 recorded full compaction (kept)"
+    own, kept = ("-P", "claude-code-auto"), "adds no firing to the 1 recorded full compaction"
     kept = kept if is_own else "never fires"
     assert f" {kept}; nearest before #" in ran(capsys, "replay", recorded, *own)[1]
     assert f"\n{kept} in this session\n" in ran(capsys, "plan", recorded, *own)[1]

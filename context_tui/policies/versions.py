@@ -81,7 +81,7 @@ def format_no_firing(policy: str, session: Session) -> str:
     count = sum(each.kind == "full" and each.trigger != "manual" for each in session.facts.compactions)
     if not count or find_own_policies(session).get("full") != policy:
         return "never fires"
-    return f"adds no firing to {format_count(count, 'recorded full compaction')} (kept)"
+    return f"adds no firing to the {format_count(count, 'recorded full compaction')}"
 
 
 def find_recorded_params(name: str, facts: Facts) -> Mapping[str, Any]:

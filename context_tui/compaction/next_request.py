@@ -11,14 +11,8 @@ from context_tui.compaction.changes import UniformChanges, collect_bodies
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.restored_files import RESTORED_ERROR, use_estimate
 from context_tui.session.values import Kind
+from context_tui.tokens import context_size
 from context_tui.tokens.context_index import index_context
-from context_tui.tokens.context_size import (
-    ContextAccount,
-    ContextSize,
-    count_requests_before,
-    find_standing_tokens,
-    measure_context,
-)
 from context_tui.tokens.estimators import estimate_text
 from context_tui.tokens.measures import TokenTable
 
@@ -34,8 +28,8 @@ class NextRequest(NamedTuple):
         restored_tokens: estimated tokens of files and skills that the agent puts back after the summary.
     """
 
-    account: ContextAccount
-    after: ContextSize
+    account: context_size.ContextAccount
+    after: context_size.ContextSize
     inserted_tokens: int = 0
     summary_pending: bool = False
     restored_tokens: int = 0
@@ -63,12 +57,12 @@ class NextRequest(NamedTuple):
 
 def compute_next_request(plan: Plan, summary: str | None = None, token_table: TokenTable | None = None) -> NextRequest:
     """Return the size of the next request with *plan* applied, including *summary* if it is written already."""
-    account = measure_context(plan.context, token_table)
+    account = context_size.measure_context(plan.context, token_table)
     inserts = [insert for insert in plan.inserts if summary is not None or not insert.holds_summary]
     count = token_table.count_text if token_table else estimate_text
     restored = plan.estimate_restored(token_table.convert_estimate if token_table else use_estimate)
     inserted = sum(count(insert.format_text(summary or "")) for insert in inserts) + restored
-    requests = count_requests_before(plan.context)
+    requests = context_size.count_requests_before(plan.context)
     removed_requests = sum(requests[positions.stop] - requests[positions.start] for positions in plan.dropped_ranges)
     rest = account.resize(_count_removed_tokens(plan, token_table), removed_requests)
     after = rest.add(inserted, round(RESTORED_ERROR * restored))
@@ -85,7 +79,7 @@ def _count_removed_tokens(plan: Plan, table: TokenTable | None) -> int:
     if not plan.dropped_ranges:
         return removed
     positions = index_context(plan.context).position_of
-    standing = find_standing_tokens(plan.context, table)
+    standing = context_size.find_standing_tokens(plan.context, table)
     remaining = (message for message in standing if message in positions)
     return removed - sum(standing[each] for each in remaining if plan.find_action(positions[each]))
 

@@ -19,19 +19,11 @@ from typing import Any, ClassVar
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Claim, SessionFile
+from context_tui.formats.kit import message_builder
 from context_tui.formats.kit.blocks import build_text
 from context_tui.formats.kit.document_scanner import DocumentFormat, DocumentShape
 from context_tui.formats.kit.documents import Run
 from context_tui.formats.kit.files import read_whole_file
-from context_tui.formats.kit.message_builder import (
-    FullCompactionRecord,
-    MessageBuilder,
-    MessageRecord,
-    MetadataRecord,
-    ParsedRecord,
-    UsageRecord,
-    group_records,
-)
 from context_tui.formats.kit.usage import make_cached_usage
 from context_tui.formats.kit.values import parse_time_ms
 from context_tui.session.facts import Usage
@@ -59,30 +51,34 @@ _TOKEN_SCALES = {"k": 1_000, "M": 1_000_000}
 class AiderShape(DocumentShape):
     """Parser for the parts of a chat: groups of consecutive lines that are typed text, a reply, or console output."""
 
-    def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
+    def read_metadata(self, run: Run, builder: message_builder.MessageBuilder) -> None:
         builder.facts.input_includes_cache = True
 
     @staticmethod
     def note(run: Run) -> str:
         return INCOMPLETE_NOTE
 
-    def parse(self, value: Any, place: int) -> ParsedRecord:
+    def parse(self, value: Any, place: int) -> message_builder.ParsedRecord:
         """Parse one part of the chat. Commands become metadata, as Aider runs them without sending them."""
         text, time = str(value["text"]), parse_time_ms(value.get("time"))
         if value["kind"] in ("console", "counts"):
             model = _MODEL_PATTERN.search(text)
-            usage = UsageRecord(_parse_usage(text))
-            return group_records(MetadataRecord(model=truncate_name(model[1])), usage) if model else usage
+            usage = message_builder.UsageRecord(_parse_usage(text))
+            return (
+                message_builder.group_records(message_builder.MetadataRecord(model=truncate_name(model[1])), usage)
+                if model
+                else usage
+            )
         blocks = [build_text(text)]
         if value["kind"] == "reflected":
-            return MessageRecord(Role.USER, blocks, is_injected=True)
+            return message_builder.MessageRecord(Role.USER, blocks, is_injected=True)
         if value["kind"] == "said":
-            return MessageRecord(Role.ASSISTANT, blocks)
+            return message_builder.MessageRecord(Role.ASSISTANT, blocks)
         if text.startswith(_CLEAR_COMMANDS):
-            return FullCompactionRecord(text.split()[0], context=(), has_summary=False)
+            return message_builder.FullCompactionRecord(text.split()[0], context=(), has_summary=False)
         if text.startswith(("/", "!")) or _ANSWER_PATTERN.fullmatch(text):
-            return MetadataRecord()
-        return MessageRecord(Role.USER, blocks, time=time)
+            return message_builder.MetadataRecord()
+        return message_builder.MessageRecord(Role.USER, blocks, time=time)
 
 
 def _parse_usage(line: str) -> Usage | None:

@@ -12,16 +12,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.formats.base import Claim, Format, Scanner, SessionFile
-from context_tui.formats.kit import entry_scanner
+from context_tui.formats.kit import databases, entry_scanner
 from context_tui.formats.kit.blocks import Block, build_text, build_tool_result, build_tool_use, parse_arguments
-from context_tui.formats.kit.databases import (
-    SQLITE_MAGIC,
-    Database,
-    decode_text,
-    decode_value,
-    encode_value,
-    read_columns,
-)
 from context_tui.formats.kit.entry_scanner import Entry, RowSource
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, ParsedRecord
 from context_tui.formats.kit.values import parse_id, parse_time_ms, parse_tokens, parse_usage_or_note
@@ -168,22 +160,22 @@ class CrushSource(RowSource):
         time = "created_at" if "created_at" in self.columns else "NULL"
         sql = f"SELECT id, {time} FROM messages WHERE session_id = ? ORDER BY {order}"
         rows = self.database.query(sql, (self.session_id,))
-        ids = [decode_text(row[0]) for row in rows]
+        ids = [databases.decode_text(row[0]) for row in rows]
         summary_time = parse_time_ms(self._session_row.get("summarized_at"))
         if self._session_row.get("summary") and summary_time >= 0:
-            times = (parse_time_ms(decode_value(row[1])) for row in rows)
+            times = (parse_time_ms(databases.decode_value(row[1])) for row in rows)
             ids.insert(next((place for place, time in enumerate(times) if time > summary_time), len(ids)), SUMMARY_ID)
         return ids
 
     def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
         entries = {}
         for name, parts, *values in self.select_messages(("id", "parts", *_COLUMNS), ids, max_value_bytes):
-            row = dict(zip(_COLUMNS, map(decode_value, values), strict=True))
-            message_id, is_summary = decode_text(name), bool(row.pop("is_summary_message", 0))
+            row = dict(zip(_COLUMNS, map(databases.decode_value, values), strict=True))
+            message_id, is_summary = databases.decode_text(name), bool(row.pop("is_summary_message", 0))
             members = {key: value for key, value in row.items() if value is not None}
             if is_summary or message_id == self._session_row.get("summary_message_id"):
                 members["summary"] = True
-            entries[message_id] = Entry(message_id, (compact_json(members), encode_value(parts)))
+            entries[message_id] = Entry(message_id, (compact_json(members), databases.encode_value(parts)))
         if SUMMARY_ID in ids:
             parts = [{"type": "text", "data": {"text": self._session_row.get("summary")}}]
             members = {"role": "user", "created_at": self._session_row.get("summarized_at"), "summary": True}
@@ -204,9 +196,9 @@ class CrushFormat(Format):
     from_source: ClassVar[str] = "the Go opencode's"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        if not head.startswith(SQLITE_MAGIC):
+        if not head.startswith(databases.SQLITE_MAGIC):
             return None
-        columns, sessions = read_columns(path, "messages", "sessions")
+        columns, sessions = databases.read_columns(path, "messages", "sessions")
         if not {"id", "session_id", "role", "parts"} <= columns or not sessions:
             return None
         return Claim(97, "Crush's tables (or the Go opencode's)")
@@ -219,7 +211,7 @@ class CrushFormat(Format):
         return entry_scanner.list_table_sessions(path, self.name, ("sessions", "messages"), columns, _SIZES_QUERY, cwd)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        return entry_scanner.make_entry_scanner(CrushSource(Database(path), info.id), info, CrushShape)
+        return entry_scanner.make_entry_scanner(CrushSource(databases.Database(path), info.id), info, CrushShape)
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
         """Return the sub-agent's session, whose id is the tool call's id or ends with it, or None if there is none."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner, SessionFile
-from context_tui.formats.kit import entry_scanner
+from context_tui.formats.kit import databases, entry_scanner
 from context_tui.formats.kit.blocks import (
     Block,
     are_results,
@@ -20,14 +20,6 @@ from context_tui.formats.kit.blocks import (
     build_text,
     build_tool_result,
     build_tool_use,
-)
-from context_tui.formats.kit.databases import (
-    SQLITE_MAGIC,
-    Database,
-    decode_text,
-    decode_value,
-    is_database,
-    read_columns,
 )
 from context_tui.formats.kit.entry_scanner import Entry, RowSource
 from context_tui.formats.kit.files import ALL_PROJECTS, find_data_home, list_files, read_file_stamp, read_whole_file
@@ -203,12 +195,15 @@ class GooseRows(RowSource):
     def list_ids(self) -> list[str]:
         order = "created_timestamp, id" if "created_timestamp" in self.columns else "id"
         rows = self.database.query(f"SELECT id FROM messages WHERE session_id = ? ORDER BY {order}", (self.session_id,))
-        return [decode_text(row[0]) for row in rows]
+        return [databases.decode_text(row[0]) for row in rows]
 
     def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
         names = ("id", "role", "content_json", "created_timestamp", "metadata_json")
         rows = self.select_messages(names, ids, max_value_bytes)
-        return {decode_text(row[0]): Entry(decode_text(row[0]), (_format_line(*row[1:]),)) for row in rows}
+        return {
+            databases.decode_text(row[0]): Entry(databases.decode_text(row[0]), (_format_line(*row[1:]),))
+            for row in rows
+        }
 
 
 class LinesSource:
@@ -248,8 +243,8 @@ def _split_records(line: bytes) -> list[bytes]:
 
 
 def _format_line(role: Any, content: Any, created: Any, metadata: Any) -> bytes:
-    members = {"role": decode_value(role), "created": decode_value(created)}
-    raw = content if isinstance(content, bytes) else compact_json(decode_value(content))
+    members = {"role": databases.decode_value(role), "created": databases.decode_value(created)}
+    raw = content if isinstance(content, bytes) else compact_json(databases.decode_value(content))
     metadata_json = metadata if isinstance(metadata, bytes) and metadata.strip() else b"null"
     return b'%s,"content":%s,"metadata":%s}' % (compact_json(members)[:-1], raw or b"null", metadata_json)
 
@@ -268,8 +263,8 @@ class GooseFormat(Format):
     from_source: ClassVar[str] = ALL_FROM_SOURCE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        if head.startswith(SQLITE_MAGIC):
-            [columns] = read_columns(path, "messages")
+        if head.startswith(databases.SQLITE_MAGIC):
+            [columns] = databases.read_columns(path, "messages")
             is_own = {"id", "session_id", "role", "content_json"} <= columns
             return Claim(97, "Goose's tables") if is_own else None
         objects = list_objects(parse_first_values(head))
@@ -278,7 +273,7 @@ class GooseFormat(Format):
         return Claim(90, "messages of Goose") if any(map(_is_goose_message, objects)) else None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        if not is_database(path):
+        if not databases.is_database(path):
             source = LinesSource(path)
             source.list_ids()
             metadata = source.read_metadata()
@@ -287,7 +282,7 @@ class GooseFormat(Format):
         return entry_scanner.list_table_sessions(path, self.name, ("sessions", "messages"), columns, _SIZES_QUERY)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        source = GooseRows(Database(path), info.id) if info.id else LinesSource(path)
+        source = GooseRows(databases.Database(path), info.id) if info.id else LinesSource(path)
         return entry_scanner.make_entry_scanner(source, info, GooseShape)
 
     def read_title(self, path: Path) -> str:

@@ -12,17 +12,10 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from context_tui.formats.base import Claim, SessionFile
+from context_tui.formats.kit import message_builder
 from context_tui.formats.kit.document_scanner import DocumentFormat, DocumentShape, copy_document, read_document_title
 from context_tui.formats.kit.documents import Element, Run, decode_items, decode_members, make_run
 from context_tui.formats.kit.heads import parse_first_values
-from context_tui.formats.kit.message_builder import (
-    MessageBuilder,
-    MessageRecord,
-    MetadataRecord,
-    MicroCompactionRecord,
-    ParsedRecord,
-    group_records,
-)
 from context_tui.formats.kit.values import as_list, as_object, list_objects, parse_id
 from context_tui.formats.mini_swe_agent import find_task_title
 from context_tui.formats.openai.reader import OpenAIShape
@@ -77,7 +70,7 @@ class SweAgentShape(DocumentShape):
 
     title = staticmethod(find_task_title)
 
-    def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
+    def read_metadata(self, run: Run, builder: message_builder.MessageBuilder) -> None:
         """Read the model, and the rule by which observations are elided, from the configuration."""
         builder.facts.input_includes_cache = True
         config = run.get("replay_config")
@@ -86,7 +79,7 @@ class SweAgentShape(DocumentShape):
             builder.facts.model = truncate_name(name)
         self._elision = _parse_elision(agent)
 
-    def parse(self, value: Any, place: int) -> ParsedRecord:
+    def parse(self, value: Any, place: int) -> message_builder.ParsedRecord:
         """Parse a message. One from another agent in the same file becomes metadata."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
@@ -94,12 +87,12 @@ class SweAgentShape(DocumentShape):
             return self._parse_step(value)
         self._agent = value.get("agent") if self._agent is None else self._agent
         if value.get("agent", self._agent) != self._agent:
-            return MetadataRecord()
+            return message_builder.MetadataRecord()
         record = self._chat_shape.parse(value, place)
         if record.role == Role.ASSISTANT and not value.get("is_demo"):
             cleared_keys = self._find_elided(place)
-            clearing = MicroCompactionRecord(ELISION_PROCESSOR, cleared_keys=cleared_keys)
-            return group_records(clearing, record) if cleared_keys else record
+            clearing = message_builder.MicroCompactionRecord(ELISION_PROCESSOR, cleared_keys=cleared_keys)
+            return message_builder.group_records(clearing, record) if cleared_keys else record
         if record.role != Role.USER:
             return record
         if value.get("is_demo"):
@@ -116,11 +109,11 @@ class SweAgentShape(DocumentShape):
             self._observations.append(_Observation(key, _parse_tags(value.get("tags"))))
         return replace(record, key=key, is_injected=not record.has_results and place != self._task_place)
 
-    def _parse_step(self, value: dict[str, Any]) -> ParsedRecord:
+    def _parse_step(self, value: dict[str, Any]) -> message_builder.ParsedRecord:
         texts = (str(value.get(name) or "") for name in ("response", "observation"))
         response, observation = ({"type": "text", "text": text} for text in texts)
-        observed = MessageRecord(Role.USER, [observation], is_injected=True)
-        return group_records(MessageRecord(Role.ASSISTANT, [response]), observed)
+        observed = message_builder.MessageRecord(Role.USER, [observation], is_injected=True)
+        return message_builder.group_records(message_builder.MessageRecord(Role.ASSISTANT, [response]), observed)
 
     def _find_elided(self, place: int) -> tuple[str, ...]:
         """Return the observations that are elided for the first time in the request of the reply at *place*."""

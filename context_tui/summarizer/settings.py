@@ -23,16 +23,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from context_tui.app.config import ConfigError, config_path, read_tables, require_table
 from context_tui.errors import SummarizerError
-from context_tui.summarizer.endpoint import (
-    APIS,
-    BEARER_HEADER,
-    READ_TIMEOUT,
-    TOTAL_TIMEOUT,
-    Api,
-    ApiKey,
-    Endpoint,
-    Proxy,
-)
+from context_tui.summarizer import endpoint
 
 _FILE_KEYS = ("model", "base_url", "read_timeout", "total_timeout")
 _SECRET_KEYS = ("key", "api_key", "apikey", "token", "auth_token", "secret", "password")
@@ -42,7 +33,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 def resolve_endpoint(
     kind: str, model: str | None = None, base_url: str | None = None, *, environ: Mapping[str, str] | None = None
-) -> Endpoint:
+) -> endpoint.Endpoint:
     """Build the endpoint that the flags, the environment and the configuration file describe.
 
     A URL that is set but empty is an error, so that nothing is sent to the default service by mistake.
@@ -53,9 +44,9 @@ def resolve_endpoint(
         kind: name of the API in ``APIS``.
         environ: the environment variables, which also select the configuration file; by default those of the process.
     """
-    api = APIS.get(kind)
+    api = endpoint.APIS.get(kind)
     if api is None:
-        raise SummarizerError(f"unknown summarizer {kind!r}; available: {', '.join(APIS)}")
+        raise SummarizerError(f"unknown summarizer {kind!r}; available: {', '.join(endpoint.APIS)}")
     environ = os.environ if environ is None else environ
     table = _read_config_table(config_path(environ)).get(kind, {})
     prefix = kind.upper()
@@ -67,14 +58,14 @@ def resolve_endpoint(
     if key is None and explicit_url is None:
         variables = " or ".join(reversed([*api.key_headers]))
         raise SummarizerError(f"no key for {api.base_url}; set {variables}, or give another server with --base-url")
-    return Endpoint(
+    return endpoint.Endpoint(
         kind=kind,
         base_url=url,
         model=model or _read_variable(environ, f"{prefix}_MODEL") or table.get("model") or api.default_model,
         key=key,
-        read_timeout=float(table.get("read_timeout", READ_TIMEOUT)),
-        total_timeout=float(table.get("total_timeout", TOTAL_TIMEOUT)),
-        bearer=key is not None and api.key_headers[variable] == BEARER_HEADER,
+        read_timeout=float(table.get("read_timeout", endpoint.READ_TIMEOUT)),
+        total_timeout=float(table.get("total_timeout", endpoint.TOTAL_TIMEOUT)),
+        bearer=key is not None and api.key_headers[variable] == endpoint.BEARER_HEADER,
         proxy=find_proxy(url, environ),
     )
 
@@ -93,13 +84,13 @@ def _read_variable(environ: Mapping[str, str], name: str) -> str:
     return environ.get(name, "").strip()
 
 
-def _find_key(api: Api, environ: Mapping[str, str]) -> tuple[str, ApiKey | None]:
+def _find_key(api: endpoint.Api, environ: Mapping[str, str]) -> tuple[str, endpoint.ApiKey | None]:
     for name in api.key_headers:
         if value := _read_variable(environ, name):
             # httpx would quote an invalid header value, and so the key, in its error.
             if not (value.isascii() and value.isprintable()):
                 raise SummarizerError(f"{name} contains characters that are invalid in a key; set it again")
-            return name, ApiKey(value)
+            return name, endpoint.ApiKey(value)
     return "", None
 
 
@@ -126,16 +117,16 @@ def _read_config_table(path: Path) -> dict[str, dict[str, Any]]:
                 _raise_unknown(path, name, ["summarizer"])
         table = require_table(path, "summarizer", data.get("summarizer", {}))
         for name, value in table.items():
-            if name not in APIS:
-                _raise_unknown(path, f"summarizer.{name}", [f"summarizer.{kind}" for kind in APIS])
+            if name not in endpoint.APIS:
+                _raise_unknown(path, f"summarizer.{name}", [f"summarizer.{kind}" for kind in endpoint.APIS])
             table_name = f"summarizer.{name}"
-            _check_endpoint_table(path, APIS[name], table_name, require_table(path, table_name, value))
+            _check_endpoint_table(path, endpoint.APIS[name], table_name, require_table(path, table_name, value))
     except ConfigError as error:
         raise SummarizerError(str(error)) from None
     return table
 
 
-def _check_endpoint_table(path: Path, api: Api, table_name: str, table: dict[str, Any]) -> None:
+def _check_endpoint_table(path: Path, api: endpoint.Api, table_name: str, table: dict[str, Any]) -> None:
     for name, value in table.items():
         if name.lower().replace("-", "_") in _SECRET_KEYS:
             remedy = f"remove it and set {[*api.key_headers][-1]}"
@@ -158,7 +149,7 @@ def _raise_unknown(path: Path, name: str, known_names: list[str]) -> NoReturn:
 # The proxy, by the rules of ``urllib.request``
 
 
-def find_proxy(url: str, environ: Mapping[str, str]) -> Proxy | None:
+def find_proxy(url: str, environ: Mapping[str, str]) -> endpoint.Proxy | None:
     """Return the proxy for requests to *url*, or None for loopback addresses and hosts listed in ``NO_PROXY``.
 
     The variable of the URL's scheme (``HTTP_PROXY``, ``HTTPS_PROXY``) takes precedence over ``ALL_PROXY``, and lower
@@ -174,7 +165,7 @@ def find_proxy(url: str, environ: Mapping[str, str]) -> Proxy | None:
     if "no_proxy" in names and _is_bypassed(parts, environ[names["no_proxy"]]):
         return None
     value = environ[name].strip()
-    return Proxy(_check_proxy_url(name, value if "://" in value else f"http://{value}"))
+    return endpoint.Proxy(_check_proxy_url(name, value if "://" in value else f"http://{value}"))
 
 
 def _check_proxy_url(name: str, url: str) -> str:

@@ -16,22 +16,13 @@ from typing import Any, ClassVar, NamedTuple
 from context_tui.errors import UnreadableSession
 from context_tui.formats.agent_sdk import writer
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner
+from context_tui.formats.kit import values
 from context_tui.formats.kit.blocks import extract_text
 from context_tui.formats.kit.heads import parse_first_values, read_first_objects
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file, list_only_session
 from context_tui.formats.kit.lines import MAX_SEARCHED_BYTES, LineFile, find_matching_lines
 from context_tui.formats.kit.message_builder import FullCompactionRecord, MessageRecord, MetadataRecord, ParsedRecord
 from context_tui.formats.kit.usage import parse_anthropic_usage
-from context_tui.formats.kit.values import (
-    as_object,
-    as_text,
-    format_title,
-    parse_blocks,
-    parse_id,
-    parse_time_ms,
-    parse_tokens_or_note,
-    parse_usage_or_note,
-)
 from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.session.jsontext import loads
 from context_tui.session.markers import CLAUDE_CODE_SUMMARY
@@ -76,7 +67,7 @@ def is_agent_sdk(records: list[Record]) -> bool:
 
 def find_parent_call(record: Record) -> str:
     """Return the id of the tool call that started the record's sub-agent, or "" for a record in the main session."""
-    return parse_id(record.get("parent_tool_use_id"))
+    return values.parse_id(record.get("parent_tool_use_id"))
 
 
 class _HistoryMessage(NamedTuple):
@@ -138,7 +129,7 @@ class AgentSdkShape:
             compaction = FullCompactionRecord(trigger, tokens_before, context=(0,))
             return MessageRecord(Role.USER, [placeholder], is_injected=True, compaction=compaction, notes=notes)
         tools = parse_tool_schemas(record.get("tools"))
-        return MetadataRecord(model=truncate_name(as_text(record.get("model"))), tools=tools or None)
+        return MetadataRecord(model=truncate_name(values.as_text(record.get("model"))), tools=tools or None)
 
     def _place_in_file(self, record: Record, parsed: ParsedRecord) -> ParsedRecord:
         if not isinstance(parsed, MessageRecord):
@@ -176,8 +167,8 @@ def _find_split_point(history: list[_HistoryMessage]) -> int:
 
 
 def _parse_message(record: Record, message: Record, role: Role) -> MessageRecord:
-    blocks = parse_blocks(message.get("content"))
-    time = parse_time_ms(record.get("timestamp"))
+    blocks = values.parse_blocks(message.get("content"))
+    time = values.parse_time_ms(record.get("timestamp"))
     if role == Role.USER:
         results = bool(blocks) and all(block.get("type") == "tool_result" for block in blocks)
         synthetic = any(record.get(name) is True for name in ("is_synthetic", "isSynthetic"))
@@ -187,18 +178,18 @@ def _parse_message(record: Record, message: Record, role: Role) -> MessageRecord
         flags = int(MessageFlag.SUMMARY) if summary else 0
         injected = synthetic and not results
         return MessageRecord(role, blocks, results, flags, time, is_injected=injected, compaction=compacted)
-    usage, notes = parse_usage_or_note(parse_anthropic_usage, message.get("usage") or record.get("usage"))
-    model = as_text(message.get("model"))
+    usage, notes = values.parse_usage_or_note(parse_anthropic_usage, message.get("usage") or record.get("usage"))
+    model = values.as_text(message.get("model"))
     model = "" if model == "<synthetic>" else truncate_name(model)
-    message_id = parse_id(message.get("id"))
+    message_id = values.parse_id(message.get("id"))
     return MessageRecord(role, blocks, time=time, usage=usage, notes=notes, message_id=message_id, model=model)
 
 
 def _parse_boundary(boundary: Record) -> tuple[str | None, int | None, tuple[str, ...]]:
     """Return the trigger of a compaction, the tokens before it, and notes on invalid values."""
-    metadata = as_object(boundary.get("compact_metadata"))
+    metadata = values.as_object(boundary.get("compact_metadata"))
     trigger = metadata.get("trigger")
-    tokens_before, notes = parse_tokens_or_note(metadata, "pre_tokens")
+    tokens_before, notes = values.parse_tokens_or_note(metadata, "pre_tokens")
     return truncate_name(trigger) if isinstance(trigger, str) else None, tokens_before or None, notes
 
 
@@ -229,7 +220,7 @@ def find_subagents(path: Path) -> Iterator[Subagent]:
                 known_ids.add(name)
                 title = ""
                 if isinstance(parsed, MessageRecord) and parsed.role == Role.USER and not parsed.has_results:
-                    title = format_title(extract_text(parsed.blocks))
+                    title = values.format_title(extract_text(parsed.blocks))
                 yield Subagent(agent_id, title or agent_id)
 
 
@@ -267,7 +258,7 @@ class AgentSdkFormat(Format):
         custom = ""
         for value in read_first_objects(path):
             name = value.get("custom_title") or value.get("customTitle")
-            custom = format_title(name) if isinstance(name, str) else custom
+            custom = values.format_title(name) if isinstance(name, str) else custom
             try:
                 parsed = AgentSdkShape().parse(value)
             except ValueError:
@@ -275,7 +266,7 @@ class AgentSdkFormat(Format):
             if not isinstance(parsed, MessageRecord):
                 continue
             typed = parsed.role == Role.USER and not (parsed.has_results or parsed.is_injected)
-            if typed and (title := format_title(extract_text(parsed.blocks))):
+            if typed and (title := values.format_title(extract_text(parsed.blocks))):
                 return custom or title
         return custom
 
@@ -284,7 +275,7 @@ class AgentSdkFormat(Format):
         records = read_first_objects(path)
         note = MISSING_SUMMARY_NOTE if is_agent_sdk(records) and _is_compacted(path) else ""
         init = next((each for each in records if each.get("subtype") == "init"), {})
-        return replace(main, cwd=as_text(init.get("cwd")), note=note)
+        return replace(main, cwd=values.as_text(init.get("cwd")), note=note)
 
 
 def _is_compacted(path: Path) -> bool:

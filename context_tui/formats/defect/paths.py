@@ -13,13 +13,7 @@ from typing import Any
 
 from context_tui.formats.base import SessionFile
 from context_tui.formats.defect.reader import is_journal_line
-from context_tui.formats.kit.files import (
-    MAX_RECORD_BYTES,
-    find_program_folder,
-    list_entries,
-    open_regular,
-    read_file_stamp,
-)
+from context_tui.formats.kit import files
 from context_tui.formats.kit.heads import parse_first_values, read_first_objects, read_head, read_json
 from context_tui.formats.kit.values import as_object
 from context_tui.session.jsontext import is_nested_deeper, try_loads
@@ -52,13 +46,13 @@ def find_session_file(path: Path) -> Path:
         return path
     if not os.path.isfile(snapshot):
         return journal
-    stamp = read_file_stamp(journal)
+    stamp = files.read_file_stamp(journal)
     return journal if stamp and stamp[1] else snapshot  # an empty journal holds no messages yet
 
 
 def find_sessions_below(folder: Path) -> Iterator[Path]:
     """Yield the session file in each subfolder, without opening any."""
-    for entry in list_entries(folder):
+    for entry in files.list_entries(folder):
         meta = Path(entry.path, META_FILE)
         if os.path.isfile(meta) and os.path.isfile(file := find_session_file(meta)):
             yield file
@@ -66,7 +60,7 @@ def find_sessions_below(folder: Path) -> Iterator[Path]:
 
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
     """Yield the sessions of all projects, and those that ``--local`` keeps in the current project's folder."""
-    state = find_program_folder(environ, "XDG_STATE_HOME", ".local", "state")
+    state = files.find_program_folder(environ, "XDG_STATE_HOME", ".local", "state")
     for path in find_sessions_below(state / "defect" / "sessions"):
         yield SessionFile(path, "", False)
     project = next((each for each in (cwd, *cwd.parents) if os.path.exists(each / ".git")), cwd)
@@ -84,7 +78,7 @@ def read_journal_base(journal: Path) -> Record | None:
     first_seq = first_line.get("seq") if first_line else None
     if journal.name != JOURNAL_FILE or first_seq == 0 or (first_line is not None and type(first_seq) is not int):
         return None
-    snapshot = as_object(read_json(journal.with_name(SNAPSHOT_FILE), MAX_RECORD_BYTES))
+    snapshot = as_object(read_json(journal.with_name(SNAPSHOT_FILE), files.MAX_RECORD_BYTES))
     if is_nested_deeper(snapshot):
         return None
     state, next_seq = snapshot.get("state"), snapshot.get("next_seq")
@@ -103,7 +97,7 @@ def _read_added_messages(journal: Path, end_seq: int) -> list[Any] | None:
     """Return the messages that lines numbered below *end_seq* add; None if these lines change the history otherwise."""
     messages: list[Any] = []
     turn_end = 0
-    with open_regular(journal) as file:
+    with files.open_regular(journal) as file:
         for line in file:
             value = try_loads(line)
             if not isinstance(value, dict) or not is_journal_line(value) or type(value["seq"]) is not int:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, cast
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance, Format, Scanner
-from context_tui.formats.kit import files
+from context_tui.formats.kit import files, message_builder
 from context_tui.formats.kit.blocks import extract_text
 from context_tui.formats.kit.documents import (
     DEFAULT_MESSAGE_LISTS,
@@ -31,15 +31,6 @@ from context_tui.formats.kit.documents import (
     read_runs,
 )
 from context_tui.formats.kit.heads import read_first_values
-from context_tui.formats.kit.message_builder import (
-    MessageBuilder,
-    ParsedRecord,
-    RecordAdder,
-    RecordContent,
-    find_message,
-    prepare_shape,
-    validated,
-)
 from context_tui.formats.kit.prompts import join_system
 from context_tui.formats.kit.values import format_title
 from context_tui.session.losses import format_losses
@@ -54,7 +45,7 @@ class DocumentShape(Protocol):
     note for users about a run; and ``title``, a function that turns the text of the first prompt into a title.
     """
 
-    def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
+    def read_metadata(self, run: Run, builder: message_builder.MessageBuilder) -> None:
         """Pass the metadata beside the message list to *builder*: model, context window, system prompt and tools."""
 
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
@@ -65,14 +56,14 @@ class DocumentShape(Protocol):
         """Return the response logged beside the list, as one more element with ``usage``, or None if there is none."""
         return None
 
-    def parse(self, value: Any, place: int) -> ParsedRecord:
+    def parse(self, value: Any, place: int) -> message_builder.ParsedRecord:
         """Parse one element of the list, whose index is *place*, or raise ValueError if it is not a message."""
 
 
-class DocumentContent(RecordContent):
+class DocumentContent(message_builder.RecordContent):
     """The full text of a run. The bytes of its elements stay in memory."""
 
-    def __init__(self, builder: MessageBuilder, scanner: DocumentScanner) -> None:
+    def __init__(self, builder: message_builder.MessageBuilder, scanner: DocumentScanner) -> None:
         super().__init__(builder, builder.facts)
         self.elements, self.run, self.shape = scanner.elements, scanner.run, scanner.shape
         self._parse, self.has_run = scanner.adder.parse, scanner.has_run
@@ -80,7 +71,7 @@ class DocumentContent(RecordContent):
     def is_unchanged(self) -> bool:
         return self.has_run(self.run)
 
-    def parse_record(self, row: int) -> ParsedRecord:
+    def parse_record(self, row: int) -> message_builder.ParsedRecord:
         return self._parse(self.decode_element(row), self.facts.record_place[row])
 
     def decode_element(self, row: int) -> Any:
@@ -168,7 +159,7 @@ class DocumentScanner:
 
     def _read_out_of_band(self, run: Run) -> tuple[Any, ...]:
         """Return (system prompt, tools), model and response of a run; the last two may be added later."""
-        shape, builder = self._new_shape(), MessageBuilder()
+        shape, builder = self._new_shape(), message_builder.MessageBuilder()
         shape.read_metadata(run, builder)
         return (join_system(builder.facts), shape.parse_tools(run)), builder.facts.model, shape.parse_response(run)
 
@@ -185,8 +176,8 @@ class DocumentScanner:
         return runs[number]
 
     def _start_run(self, run: Run) -> None:
-        self.run, self.shape, self._builder = run, self._new_shape(), MessageBuilder()
-        self.adder = RecordAdder(self.shape, self._builder)
+        self.run, self.shape, self._builder = run, self._new_shape(), message_builder.MessageBuilder()
+        self.adder = message_builder.RecordAdder(self.shape, self._builder)
         self.elements, self._next = _append_response(run, self.shape), 0
         self.shape.read_metadata(run, self._builder)
 
@@ -214,7 +205,7 @@ def _append_response(run: Run, shape: DocumentShape) -> list[Element]:
         with suppress(ValueError):
             newest = decode_element(run.elements[-1])
             if isinstance(newest, dict):
-                messages = [find_message(shape.parse(each, -1)) for each in (newest, response)]
+                messages = [message_builder.find_message(shape.parse(each, -1)) for each in (newest, response)]
                 own_blocks, response_blocks = (message.blocks if message else [] for message in messages)
                 if own_blocks == response_blocks:
                     return [*run.elements[:-1], {**response, **newest}]
@@ -296,11 +287,11 @@ def copy_document(session: Session, path: Path) -> list[str] | None:
 
 def find_run_title(run: Run, shape: DocumentShape) -> str:
     """Return a title made from the first typed prompt in a run, or "" if its first ten elements contain none."""
-    prepare_shape(shape, MessageBuilder())
-    parse, format_text = validated(shape.parse), getattr(shape, "title", format_title)
+    message_builder.prepare_shape(shape, message_builder.MessageBuilder())
+    parse, format_text = message_builder.validated(shape.parse), getattr(shape, "title", format_title)
     for place, element in enumerate(run.elements[:10]):
         try:
-            message = find_message(parse(decode_element(element), place))
+            message = message_builder.find_message(parse(decode_element(element), place))
         except ValueError:
             continue
         if message is None or message.role != Role.USER or message.has_results or message.is_injected:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from context_tui.formats.kit import values
 from context_tui.formats.kit.blocks import (
     RAW_ARGUMENTS_KEY,
     build_tool_result,
@@ -14,16 +15,6 @@ from context_tui.formats.kit.blocks import (
 from context_tui.formats.kit.documents import Run, get_response
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord
 from context_tui.formats.kit.usage import parse_openai_usage
-from context_tui.formats.kit.values import (
-    as_list,
-    as_object,
-    as_text,
-    parse_blocks,
-    parse_id,
-    parse_role,
-    parse_time_ms,
-    parse_usage_or_note,
-)
 from context_tui.formats.kit.writing import convert_function_schema, parse_tool_schemas
 from context_tui.session.values import Role
 
@@ -47,8 +38,8 @@ def find_reply(run: Run) -> dict[str, Any] | None:
 
 def get_first_choice(response: dict[str, Any]) -> dict[str, Any] | None:
     """Return the message in a response's first choice, or None if there is none."""
-    choices = as_list(response.get("choices"))
-    message = as_object(choices[0] if choices else None).get("message")
+    choices = values.as_list(response.get("choices"))
+    message = values.as_object(choices[0] if choices else None).get("message")
     return message if isinstance(message, dict) else None
 
 
@@ -59,7 +50,7 @@ class OpenAIShape:
         self._function_calls = FunctionCalls()
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        model = run.get("model") or as_object(run.get("response")).get("model")
+        model = run.get("model") or values.as_object(run.get("response")).get("model")
         builder.set_request(model, run.get("context_window"), run.get("tools") or run.get("functions"))
         builder.facts.input_includes_cache = True
 
@@ -69,29 +60,32 @@ class OpenAIShape:
     parse_response = staticmethod(find_reply)
 
     def parse(self, value: Any, place: int) -> MessageRecord:
-        speaker, role = parse_role(value, ROLES), value["role"]
+        speaker, role = values.parse_role(value, ROLES), value["role"]
         stamp = next((value[key] for key in ("timestamp", "created_at", "created") if key in value), None)
-        (usage, unread), time = parse_usage_or_note(parse_openai_usage, value.get("usage")), parse_time_ms(stamp)
+        (usage, unread), time = (
+            values.parse_usage_or_note(parse_openai_usage, value.get("usage")),
+            values.parse_time_ms(stamp),
+        )
         if role in ("tool", "function"):
-            is_function, call_id = role == "function", parse_id(value.get("tool_call_id"))
+            is_function, call_id = role == "function", values.parse_id(value.get("tool_call_id"))
             call_id = self._function_calls.find_call_id(place) if is_function else call_id
             block = build_tool_result(call_id, _parse_result_body(value.get("content")))
             return MessageRecord(Role.USER, [block], has_results=True, time=time)
-        blocks = [parse_content_part(part) for part in parse_blocks(value.get("content"))]
+        blocks = [parse_content_part(part) for part in values.parse_blocks(value.get("content"))]
         if role == "assistant":
             blocks, notes = self._parse_assistant(value, blocks, place)
             return MessageRecord(Role.ASSISTANT, blocks, time=time, usage=usage, notes=(*notes, *unread))
         text = blocks[0].get("text") if blocks else None
-        return MessageRecord(speaker, blocks, time=time, is_injected=as_text(text).startswith(TEXT_RESULT_START))
+        return MessageRecord(speaker, blocks, time=time, is_injected=values.as_text(text).startswith(TEXT_RESULT_START))
 
     def _parse_assistant(
         self, value: dict[str, Any], blocks: list[dict[str, Any]], place: int
     ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
         calls, notes = [], []
         listed_calls = value.get("tool_calls")
-        for call in as_list(listed_calls):
+        for call in values.as_list(listed_calls):
             if isinstance(call, dict):
-                calls.append(parse_call(call, parse_id(call.get("id"))))
+                calls.append(parse_call(call, values.parse_id(call.get("id"))))
             else:
                 notes.append("a tool call that is not an object")
         if listed_calls and not isinstance(listed_calls, list):
@@ -138,7 +132,9 @@ def parse_schemas(tools: Any) -> list[dict[str, Any]]:
 def parse_thinking(value: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the thinking in an assistant message: its blocks in Anthropic's form, one block of text, or [] if none."""
     blocks = value.get("thinking_blocks")
-    if isinstance(blocks, list) and (thinking := parse_blocks([block for block in blocks if isinstance(block, dict)])):
+    if isinstance(blocks, list) and (
+        thinking := values.parse_blocks([block for block in blocks if isinstance(block, dict)])
+    ):
         return thinking
     texts = (value.get("reasoning_content"), value.get("reasoning"))
     return [{"type": "thinking", "thinking": text} for text in texts if isinstance(text, str) and text][:1]
@@ -149,9 +145,9 @@ def parse_call(call: dict[str, Any], call_id: str) -> dict[str, Any]:
     if isinstance(custom := call.get("custom"), dict):  # a call whose argument is free text
         name, arguments = custom.get("name"), {RAW_ARGUMENTS_KEY: str(custom.get("input") or "")}
     else:
-        function = as_object(call.get("function"))
+        function = values.as_object(call.get("function"))
         name, arguments = function.get("name"), parse_arguments(function.get("arguments"))
-    return build_tool_use(call_id, parse_id(name), arguments)
+    return build_tool_use(call_id, values.parse_id(name), arguments)
 
 
 def parse_content_part(part: dict[str, Any]) -> dict[str, Any]:

@@ -9,16 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from context_tui.lab.regret.tools import (
-    COMMAND_LINE_ARGUMENTS,
-    DIFF_ARGUMENTS,
-    FILE_CONTENT_ARGUMENTS,
-    INSERTED_TEXT_ARGUMENTS,
-    PATH_ARGUMENTS,
-    PATH_LIST_ARGUMENTS,
-    REPLACED_TEXT_ARGUMENTS,
-    classify_tool,
-)
+from context_tui.lab.regret import tools
 from context_tui.session.blocks import parse_read_range
 from context_tui.session.jsontext import compact_text
 
@@ -77,7 +68,7 @@ def analyze_call(tool: str, arguments: object) -> CallEffect:
     inputs: Mapping[str, Any] = arguments if isinstance(arguments, dict) else {"input": arguments}
     if isinstance(inputs.get("args"), dict):
         inputs = inputs["args"]
-    verb = classify_tool(tool, inputs)
+    verb = tools.classify_tool(tool, inputs)
     if verb == "run" and (command := get_command_line(inputs)):
         return _analyze_command(command, powershell="powershell" in tool.lower())
     patch = next((text for text in inputs.values() if isinstance(text, str) and "*** Begin Patch" in text[:2_000]), "")
@@ -96,12 +87,12 @@ def analyze_call(tool: str, arguments: object) -> CallEffect:
 
 
 def _get_path(arguments: Mapping[str, Any]) -> str:
-    paths = (value for key in PATH_ARGUMENTS if isinstance(value := arguments.get(key), str) and value.strip())
+    paths = (value for key in tools.PATH_ARGUMENTS if isinstance(value := arguments.get(key), str) and value.strip())
     return next(paths, "").replace("\\", "/")
 
 
 def _iter_file_parts(arguments: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for key in (*PATH_LIST_ARGUMENTS, *PATH_ARGUMENTS):
+    for key in (*tools.PATH_LIST_ARGUMENTS, *tools.PATH_ARGUMENTS):
         if isinstance(files := arguments.get(key), list):
             yield from (file if isinstance(file, dict) else {"path": file} for file in files)
 
@@ -114,7 +105,7 @@ def _get_read_range(arguments: Mapping[str, Any]) -> object:
 
 def get_command_line(arguments: Mapping[str, Any]) -> str:
     """Return the command line in a shell tool's arguments, or an empty string; newlines join several commands."""
-    command = next((value for key in COMMAND_LINE_ARGUMENTS if (value := arguments.get(key))), "")
+    command = next((value for key in tools.COMMAND_LINE_ARGUMENTS if (value := arguments.get(key))), "")
     if isinstance(command, list):
         words = [str(word) for word in command]
         if arguments.get("commands") is command:
@@ -131,13 +122,13 @@ def _analyze_edit(arguments: Mapping[str, Any], paths: tuple[str, ...]) -> CallE
     parts = [arguments, *(edit for edit in edits if isinstance(edit, dict))] if isinstance(edits, list) else [arguments]
     replaced, inserted = (
         [text for part in parts for key in keys if isinstance(text := part.get(key), str) and text]
-        for keys in (REPLACED_TEXT_ARGUMENTS, INSERTED_TEXT_ARGUMENTS)
+        for keys in (tools.REPLACED_TEXT_ARGUMENTS, tools.INSERTED_TEXT_ARGUMENTS)
     )
-    diffs = (text for part in parts for key in DIFF_ARGUMENTS if isinstance(text := part.get(key), str))
+    diffs = (text for part in parts for key in tools.DIFF_ARGUMENTS if isinstance(text := part.get(key), str))
     for search_block in (block for diff in diffs for block in _SEARCH_BLOCK.split(diff)[1:]):
         if end := _SEARCH_END.search(search_block):
             replaced.append(search_block[: end.start()])
-    content = next((value for key in FILE_CONTENT_ARGUMENTS if (value := arguments.get(key))), "")
+    content = next((value for key in tools.FILE_CONTENT_ARGUMENTS if (value := arguments.get(key))), "")
     written = content if isinstance(content, str) and not replaced else ""
     return CallEffect("", (), paths, tuple(replaced), written, "\n".join(inserted))
 

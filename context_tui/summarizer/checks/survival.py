@@ -18,18 +18,7 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from context_tui.summarizer.checks.facts import (
-    Fact,
-    FactKind,
-    blank_matches,
-    extract_keywords,
-    find_numbers,
-    is_exact,
-    is_negated,
-    quote_line,
-    split_path,
-    split_sentences,
-)
+from context_tui.summarizer.checks import facts
 from context_tui.summarizer.checks.summary_checks import URL_PATTERN
 
 _MAX_PATH_PARTS = 40  # final parts of a path that are compared
@@ -49,33 +38,33 @@ class FactMatcher:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._sentences = list(split_sentences(text))
+        self._sentences = list(facts.split_sentences(text))
         self._sentences_by_word: dict[str, list[int]] = {}
         for number, sentence in enumerate(self._sentences):
-            for word in extract_keywords(sentence):
+            for word in facts.extract_keywords(sentence):
                 self._sentences_by_word.setdefault(word, []).append(number)
         self._paths: dict[str, dict[tuple[str, ...], int]] = {}
-        for match in _PATHLIKE.finditer(blank_matches(text, URL_PATTERN)):
-            parts = split_path(match[0].rstrip("."))[-_MAX_PATH_PARTS:]
+        for match in _PATHLIKE.finditer(facts.blank_matches(text, URL_PATTERN)):
+            parts = facts.split_path(match[0].rstrip("."))[-_MAX_PATH_PARTS:]
             for length in range(len(parts), 0, -1):  # also index its folders
                 self._paths.setdefault(parts[length - 1], {}).setdefault(parts[:length], match.start())
         self._names: dict[str, int] = {}
         for match in _IDENTIFIER.finditer(text):
             self._names.setdefault(match[0], match.start())
         self._numbers: dict[str, dict[str, int]] = {}
-        for digits, unit, _, at in find_numbers(text):
+        for digits, unit, _, at in facts.find_numbers(text):
             self._numbers.setdefault(digits, {}).setdefault(unit, at)
 
-    def match_fact(self, fact: Fact) -> FactSurvival:
+    def match_fact(self, fact: facts.Fact) -> FactSurvival:
         """Return whether the text preserves the fact, and the evidence for or against it."""
         matchers = {
-            FactKind.PATH: self._match_path,
-            FactKind.IDENTIFIER: self._match_identifier,
-            FactKind.NUMBER: self._match_number,
+            facts.FactKind.PATH: self._match_path,
+            facts.FactKind.IDENTIFIER: self._match_identifier,
+            facts.FactKind.NUMBER: self._match_number,
         }
         return matchers.get(fact.kind, self._match_sentence)(fact)
 
-    def _match_path(self, fact: Fact) -> FactSurvival:
+    def _match_path(self, fact: facts.Fact) -> FactSurvival:
         parts = fact.parts
         for candidate, at in self._paths.get(parts[-1], {}).items():
             common = min(len(candidate), len(parts))
@@ -83,28 +72,28 @@ class FactMatcher:
                 return self._build_evidence(at)
         return FactSurvival(False, f"no path ends with {'/'.join(parts[-fact.required_parts :])}")
 
-    def _match_identifier(self, fact: Fact) -> FactSurvival:
+    def _match_identifier(self, fact: facts.Fact) -> FactSurvival:
         name = fact.parts[0]
         at = self._names.get(name)
         return FactSurvival(False, f"no word {name}") if at is None else self._build_evidence(at)
 
-    def _match_number(self, fact: Fact) -> FactSurvival:
+    def _match_number(self, fact: facts.Fact) -> FactSurvival:
         digits, unit = fact.parts
         units = self._numbers.get(digits, {})
         at = units.get(unit)
-        if at is None and is_exact(digits):
+        if at is None and facts.is_exact(digits):
             at = next(iter(units.values()), None)
         return FactSurvival(False, f"no number {fact.text}") if at is None else self._build_evidence(at)
 
-    def _match_sentence(self, fact: Fact) -> FactSurvival:
+    def _match_sentence(self, fact: facts.Fact) -> FactSurvival:
         counts = Counter(number for word in fact.parts for number in self._sentences_by_word.get(word, ()))
         total, best = len(fact.parts), 0
         for number, count in sorted(counts.items(), key=lambda each: (-each[1], each[0])):
             sentence = self._sentences[number]
             if count < fact.required_parts:
                 break
-            if not fact.negated or is_negated(sentence):
-                return FactSurvival(True, quote_line(sentence, 0))
+            if not fact.negated or facts.is_negated(sentence):
+                return FactSurvival(True, facts.quote_line(sentence, 0))
             best = best or count
         if best:
             return FactSurvival(False, f"a sentence has {best} of its {total} words and forbids nothing")
@@ -112,4 +101,4 @@ class FactMatcher:
         return FactSurvival(False, f"no sentence has {fact.required_parts} of its {total} words; at most {highest}")
 
     def _build_evidence(self, at: int) -> FactSurvival:
-        return FactSurvival(True, quote_line(self._text, at))
+        return FactSurvival(True, facts.quote_line(self._text, at))

@@ -366,10 +366,14 @@ def test_money_is_added_in_one_unit_only() -> None:
 
 
 @pytest.mark.parametrize(("large", "unit"), [("USD", "USD"), ("input tokens", "input tokens")])
-def test_the_unit_of_costs_is_that_of_most_tokens_whatever_fires(large: str, unit: str) -> None:
+def test_the_unit_of_costs_is_that_of_most_sessions_whatever_fires(large: str, unit: str) -> None:
     costs = {"a": "USD", "b": large, "c": "input tokens"}
     rows = [
-        row(session, name, 0, 0)._replace(cost=SettingCost(9.0, 9.0, each), firings=int(session == "c" and name == "1"))
+        row(session, name, 0, 0)._replace(
+            cost=SettingCost(9.0, 9.0, each),
+            firings=int(session == "c" and name == "1"),
+            without=9_000 * (session == "c"),
+        )
         for session, each in costs.items()
         for name in "012"
     ]

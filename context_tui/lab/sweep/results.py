@@ -109,11 +109,8 @@ class Sweep:
 
     @cached_property
     def cost_unit(self) -> str:
-        """Unit of the sessions that send most tokens without a policy, whatever the settings; empty without prices."""
-        units = Counter[str]()
-        for row in self.rows:
-            if row.cost:
-                units[row.cost.unit] += row.without
+        """Unit of most sessions, whatever the settings; empty without prices. Costs in other units are not added."""
+        units = Counter({row.session: row.cost.unit for row in self.rows if row.cost}.values())
         return max(units, key=units.__getitem__, default="")
 
     def format_coverage(self) -> str:

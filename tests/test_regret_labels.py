@@ -68,6 +68,15 @@ def test_a_result_wrapped_in_json_is_read_by_line() -> None:
     assert [case.tier for case in dropped_first(shell, NOTHING, EDIT)] == ["edit"]
 
 
+@pytest.mark.parametrize("depth", [900, 3_000, 100_000])
+def test_a_result_in_json_that_is_nested_too_deeply_is_read_as_it_is(depth: int) -> None:
+    nested = '{"output":' + "[" * depth + "]" * depth + f"}}\n{CODE}"
+    shell = ("shell", {"command": ["bash", "-lc", "cat app/blocks.py"]}, nested)
+    deep = ("shell", {"command": ["bash", "-lc", "ls"]}, nested.partition("\n")[0])
+    assert [case.tier for case in dropped_first(shell, deep, EDIT)] == ["edit"]
+    assert dropped_first(deep, NOTHING, EDIT) == []
+
+
 def test_an_edit_of_lines_that_many_dropped_blocks_have() -> None:
     shows = [("Bash", {"command": f"./show {number}"}, CODE) for number in range(5)]
     found = session(*shows, EDIT)

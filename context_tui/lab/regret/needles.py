@@ -265,7 +265,7 @@ def _unwrap_output(text: str) -> str:
         return text
     try:
         return str(json.loads(text)["output"])
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -106,8 +106,8 @@ def test_what_follows_a_compaction_is_held_against_the_same_place_of_other_turns
     assert found.after == Course(5, 5 * 50_015, 1, 1, 0, 0)
     assert found.matched is not None and found.matched.calls == 2 and found.matched.reads == 0
     assert found.extra_calls == 3 and len(found.matches) == 4
-    expected = "5 calls to an edit or the turn's end (2.0); again: read 1 (0.0), run 1 (0.0)"
-    assert expected in format_aftermath(found) and "(4 matches)" in format_aftermath(found)
+    expected = "5 calls until the next edit or end of turn (2.0); 1 read again (0.0), 1 run again (0.0); "
+    assert format_aftermath(found) == f"{expected}in brackets: the mean of 4 similar points without a compaction"
 
 
 def test_what_was_not_in_the_context_is_not_read_again(tmp_path: Path) -> None:

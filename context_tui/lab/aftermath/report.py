@@ -134,13 +134,15 @@ def format_aftermath(aftermath: Aftermath) -> str:
     means = matched or (None,) * len(after)
     calls = "no edit before the next compaction or the end"
     if after.calls is not None:
-        calls = f"{format_count(round(after.calls), 'call')} to an edit or the turn's end{_format_mean(means[0])}"
-    names = ("read", "run", "failed", "corrected")
+        calls = f"{format_count(round(after.calls), 'call')} until the next edit or end of turn{_format_mean(means[0])}"
+    labels = ("read again", "run again", "failed again", "corrected by the user")
+    courses = zip(labels, after[2:], means[2:], strict=True)
     repeats = [
-        f"{name} {value:.0f}{_format_mean(mean)}" for name, value, mean in zip(names, after[2:], means[2:], strict=True)
+        f"{value:.0f} {label}{_format_mean(mean)}" for label, value, mean in courses if value or round(mean or 0)
     ]
-    matches = format_count(len(aftermath.matches), "match", "matches")
-    return f"{calls}; again: {', '.join(repeats[:3])}; {repeats[3]}; ({matches})"
+    matches = format_count(len(aftermath.matches), "similar point")
+    note = f"; in brackets: the mean of {matches} without a compaction" if matched else ""
+    return f"{calls}; {', '.join(repeats) or 'nothing read or run again'}{note}"
 
 
 def _format_mean(value: float | None) -> str:

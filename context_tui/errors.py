@@ -27,7 +27,7 @@ def shorten_message(text: str) -> str:
 
 
 class Error(Exception):
-    """Base class for the errors that this package raises on purpose, with a one-line message: what, where, remedy."""
+    """Base class for the errors that this package raises on purpose. A message is one line: place, problem, remedy."""
 
     exit_code = ExitCode.FAILED
 
@@ -36,11 +36,11 @@ class Error(Exception):
 
 
 class WorkStopped(Exception):
-    """Raised at a checkpoint to stop work that is no longer needed, which is not a failure."""
+    """Raised at a checkpoint to stop work that is no longer needed. This is not a failure."""
 
 
 def describe_failure(error: Exception) -> str:
-    """Return the message of an error, calling an unexpected error a defect to be reported."""
+    """Return an error's message or, for an unexpected error, a request to report it as an internal error."""
     if isinstance(error, Error | OSError):
         return shorten_message(str(error))
     return shorten_message(f"internal error ({type(error).__name__}: {error}); please report it")
@@ -53,7 +53,7 @@ class UnreadableSession(Error):
 
 
 class UsageError(Error):
-    """Command line that cannot be understood."""
+    """Raised for a command line that cannot be understood."""
 
     exit_code = ExitCode.USAGE
 

@@ -15,7 +15,7 @@ BYTES_PER_TOKEN = 4
 
 
 def bytes_to_tokens(size: int) -> int:
-    """Estimate tokens from a size in UTF-8 bytes, at four bytes per token and rounded down."""
+    """Estimate the tokens in *size* UTF-8 bytes: bytes / 4, rounded down."""
     return size // BYTES_PER_TOKEN
 
 
@@ -49,7 +49,7 @@ def body_to_text(content: object) -> str:
 
 
 def replace_texts(blocks: list[dict[str, Any]], texts: Mapping[int, str | None]) -> list[dict[str, Any]]:
-    """Return the blocks with new texts, given by their ordinal. A block whose new text is None is removed."""
+    """Return the blocks with the new *texts*, which are keyed by block ordinal; None removes the block."""
     return [
         block if ordinal not in texts else _replace_text(block, texts[ordinal] or "")
         for ordinal, block in enumerate(blocks)
@@ -58,7 +58,7 @@ def replace_texts(blocks: list[dict[str, Any]], texts: Mapping[int, str | None])
 
 
 def _replace_text(block: dict[str, Any], text: str) -> dict[str, Any]:
-    """Replace the text of a block (JSON for a call's input); thinking loses its signature."""
+    """Return a block with *text* as its text, or as the JSON of a call's input; thinking loses its signature."""
     kind = str(block.get("type"))
     if kind in ("thinking", "redacted_thinking"):
         return {"type": "thinking", "thinking": text}
@@ -77,7 +77,7 @@ def get_text(block: dict[str, Any]) -> Any:
 
 
 def parse_read_range(arguments: dict[str, Any]) -> tuple[int, int] | None:
-    """Return the first line (from 1) and the number of lines (0: to the end) that a call reads, or None for all."""
+    """Return the first line (from 1) and the number of lines (0: to the end) to read, or None for the whole file."""
     get = arguments.get
     first, count, last = get("offset") or get("start_line"), get("limit"), get("end_line")
     if type(lines := get("view_range")) is list and len(lines) == 2:
@@ -99,10 +99,10 @@ def count_image_bytes(block: dict[str, Any]) -> int:
 
 
 def measure_raw_body(raw: bytes) -> BodySize:
-    """Return the sizes of a ``tool_result`` body given as JSON text, or raise ValueError.
+    """Return the sizes of a ``tool_result`` body given as JSON text, or raise ValueError if the JSON is invalid.
 
-    A string that has only two-byte escapes is compact JSON already, and each escape stands for one byte. Any other
-    value is decoded.
+    A string in which every escape has two bytes is already compact JSON, and each escape stands for one byte. Any
+    other value is decoded.
     """
     if raw[0] != _QUOTE or raw[1] == _BRACKET or _find_odd_escape(raw):
         return measure_body(loads(raw))
@@ -152,14 +152,14 @@ def _count_utf16_units(text: str) -> int:
 
 
 def get_bracket_start(text: str) -> str:
-    """Return the start of a text that begins with a bracket, as runtimes' placeholders do, or "" for any other text."""
+    """Return the start of a text that begins with ``[``, as runtimes' placeholders do, or "" for any other text."""
     return text[:START_LENGTH] if text.startswith("[") else ""
 
 
 def compute_boundary_shifts(encoded: bytes) -> int:
-    """Return the distances to a character boundary: back from byte 500, and forward from 200 bytes before the end.
+    """Return two distances to character boundaries in one integer, or 0 if *encoded* has at most 500 bytes.
 
-    The former is in the lowest two bits of the result, the latter in the next two.
+    Bits 0 and 1 hold the distance back from byte 500, bits 2 and 3 the distance forward from 200 bytes before the end.
     """
     if len(encoded) <= HEAD_BYTES:
         return 0

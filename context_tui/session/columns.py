@@ -1,4 +1,4 @@
-"""Append rows to the columns of facts quickly, as a scan does this for every record."""
+"""Fast functions to append rows to the columns of facts, which a scan calls for every record."""
 
 from __future__ import annotations
 

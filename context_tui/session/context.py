@@ -37,7 +37,7 @@ class Body:
 
     @property
     def tokens(self) -> int:
-        """Estimated tokens (``bytes/4``)."""
+        """Estimated tokens (``bytes/4``) in the body."""
         return self.size // BYTES_PER_TOKEN
 
     @classmethod
@@ -80,7 +80,7 @@ class Context:
         return len(self.order)
 
     def has_exact_text(self, block: int, text: str, *, in_blocks: bool) -> bool:
-        """Return whether a result is exactly *text*, which is in brackets; *in_blocks*, it may be a list of blocks."""
+        """Return whether a result is exactly *text*, which is in brackets; *in_blocks* also accepts a block list."""
         if body := self.replacements.get(block):
             return body.text == text
         facts = self.facts
@@ -98,13 +98,13 @@ class Context:
         return any(self.facts.kind[row] == kind for row in self.blocks_of(message))
 
     def with_bodies(self, bodies: Mapping[int, Body]) -> Context:
-        """Return a context with the same messages, in which *bodies* replace further blocks."""
+        """Return a copy of the context in which *bodies*, keyed by block row, replace the content of further blocks."""
         replacements = {**self.replacements, **bodies}
         return replace(self, replacements=replacements, base=self, memo={})
 
 
 def memoize(compute: Callable[[Context], T]) -> Callable[[Context], T]:
-    """Return *compute* wrapped so that its result is stored in the context's ``memo`` and computed only once."""
+    """Wrap *compute* so that its result is computed once for each context and stored in the context's ``memo``."""
 
     @wraps(compute)
     def get_cached(context: Context) -> T:
@@ -119,12 +119,12 @@ def memoize(compute: Callable[[Context], T]) -> Callable[[Context], T]:
 
 @memoize
 def find_removed_blocks(context: Context) -> frozenset[int]:
-    """Return the rows of the blocks that were removed from the context, which is an empty set if there are none."""
+    """Return the rows of the blocks that were removed from the context, or an empty set if there are none."""
     return frozenset(row for row, body in context.replacements.items() if body.removed)
 
 
 def restore_inferred(context: Context) -> Context:
-    """Return the context with the recorded text of results that are only inferred to be cleared."""
+    """Return the context with the recorded text of results whose clearing is only inferred, not recorded."""
     recorded = {row: body for row, body in context.replacements.items() if body.source != "inferred"}
     return replace(context, replacements=recorded, memo={}) if len(recorded) < len(context.replacements) else context
 
@@ -132,8 +132,8 @@ def restore_inferred(context: Context) -> Context:
 def context_at(facts: Facts, at: int, *, after_micro: bool = True, content: Content | None = None) -> Context:
     """Return the context before message *at*: the messages with which its epoch began, and those appended since.
 
-    Results that were cleared, whether this is recorded or inferred, have placeholders. Without *after_micro*, a
-    microcompaction that is recorded at this very message is ignored.
+    Cleared results have placeholders, whether their clearing is recorded or inferred. Without *after_micro*, a
+    microcompaction that is recorded at message *at* itself is ignored.
     """
     micro_until = at if after_micro else at - 1
     find_drops(facts)

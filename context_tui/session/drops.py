@@ -60,7 +60,7 @@ _Candidate = tuple[int, float]
 
 
 class _Results:
-    """The results of an epoch and their positions in its requests. Valid for one search, as the facts may grow."""
+    """The results of an epoch and their positions in its requests. They serve one search, as the facts may grow."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
@@ -71,7 +71,7 @@ class _Results:
         self._path_users: dict[int, list[int]] = {}
 
     def list_before(self, row: int) -> Sequence[int]:
-        """Return at least the results before request *row* that have no image and no placeholder, in prompt order."""
+        """Return the results up to request *row* or a later one, in prompt order, without images and placeholders."""
         facts, at = self._facts, self._facts.request_message[row]
         epoch = epoch_at(facts, at)
         if epoch is not self._epoch:
@@ -91,7 +91,7 @@ class _Results:
         return requests[row].cache_read > requests[request].context + 2 * appended_tokens + TIE_TOLERANCE
 
     def iterate_positions(self, row: int, blocks: Iterable[int]) -> Iterator[float]:
-        """Estimate the tokens of request *row* before each of some blocks, by the last request without the block."""
+        """Yield the estimated tokens before each block in request *row*, from the last request without the block."""
         facts, end = self._facts, self._facts.request_message[row]
         drops = facts.drops[: bisect_left(facts.drops, end, key=lambda drop: drop.message)]
         messages = [drop.message for drop in drops]
@@ -105,7 +105,7 @@ class _Results:
                 yield facts.requests[request].context + appended_tokens - removed_tokens
 
     def is_path_used(self, path: int, messages: range) -> bool:
-        """Return whether a call in one of the messages names a path."""
+        """Return whether a call in *messages* reads the file *path*, which is a row of ``paths``."""
         if not self._path_users:
             for message, user_path in sorted(zip(self._facts.block_message, self._facts.path, strict=True)):
                 self._path_users.setdefault(user_path, []).append(message)
@@ -114,7 +114,7 @@ class _Results:
         return first < len(users) and users[first] < messages.stop
 
     def _find_request_before(self, message: int) -> tuple[int, int, int]:
-        """Return the row (-1: none) and message of the last request before a message, and the tokens between."""
+        """Return the last request before a message (its row or -1, and its message), and the estimated tokens since."""
         if message not in self._requests:
             facts = self._facts
             row = bisect_right(facts.request_message, message) - 1
@@ -133,7 +133,7 @@ class _Results:
 
 
 def find_drops(facts: Facts) -> list[Drop]:
-    """Return the drops before all requests so far. Only requests added since the last call are searched."""
+    """Return the drops between the requests so far, searching only the requests added since the last call."""
     with _LOCK:
         return _update_drops(facts)
 
@@ -175,9 +175,9 @@ def _reconsider_drops(facts: Facts, results: _Results) -> None:
 
 
 def find_cleared_at(facts: Facts, at: int, until: int | None = None) -> dict[int, str]:
-    """Map the rows of results cleared before message *at* to how this is known: recorded or inferred.
+    """Map the row of each result cleared before message *at* to its evidence: ``recorded`` or ``inferred``.
 
-    *until* limits recorded clearings (default: *at*).
+    Microcompactions count if they are recorded at or before message *until* (default: *at*).
     """
     sources: dict[int, str] = {}
     for compaction in facts.compactions:
@@ -225,7 +225,7 @@ def _explain_drop(facts: Facts, results: _Results, row: int, fall: int) -> Drop:
 
 
 def _is_late_compaction(facts: Facts, row: int, fall: int) -> bool:
-    """Return whether the epoch's compaction caused the fall; its summary is recorded before the kept messages."""
+    """Return whether the fall is due to the epoch's compaction, whose summary is recorded before the kept messages."""
     epoch = epoch_at(facts, facts.request_message[row])
     first = bisect_left(facts.request_message, epoch.start)
     is_small = fall * LATE_COMPACTION_SHARE < facts.requests[row - 1].context
@@ -245,7 +245,7 @@ def _base_changed(facts: Facts, row: int) -> bool:
 def _is_thinking_drop(
     facts: Facts, results: _Results, row: int, order: Sequence[int], factors: Factors, removed_tokens: float
 ) -> bool:
-    """Return whether thinking of the last finished turn, or of all finished turns, has the size of the drop."""
+    """Return whether the drop is as large as the uncached thinking of the last finished turn, or of all of them."""
     starts = [position for position, message in enumerate(order) if facts.flags[message] & MessageFlag.TURN_START]
     end_block = count_blocks_before(facts, facts.request_message[row])
     for start in dict.fromkeys((starts[-2] if len(starts) > 1 else 0, 0)) if starts else ():
@@ -262,7 +262,7 @@ def _is_thinking_drop(
 def _find_cleared_results(
     facts: Facts, results: _Results, row: int, candidates: Sequence[_Candidate], removed_tokens: float
 ) -> tuple[int, ...]:
-    """Find the oldest results whose total size matches the removed tokens; empty if none match."""
+    """Return the rows of the oldest results whose total size matches the removed tokens, or () if none match."""
     if _base_changed(facts, row):
         return ()
     rows, sizes = _sum_candidates(candidates)
@@ -278,10 +278,10 @@ def _find_cleared_results(
 def _find_proven_results(
     facts: Facts, results: _Results, row: int, candidates: Sequence[_Candidate], removed_tokens: float
 ) -> tuple[int, ...]:
-    """Find the results after the cached prefix that were cleared, by what was recorded later in the same context.
+    """Return the cleared results after the cached prefix that later records of the same context prove, or ().
 
-    Either the results precede those that a recorded microcompaction clears, or their size matches and most of their
-    files are read again.
+    Their size must match the removed tokens. In addition, they must be the results before the first one that a later
+    microcompaction clears or, if there is no such result, most of their files must be read again.
     """
     cached = facts.requests[row].cache_read
     if not cached:
@@ -311,7 +311,7 @@ def _find_proven_results(
 
 
 def _list_candidates(facts: Facts, results: _Results, row: int, factors: Factors) -> list[_Candidate]:
-    """Return the results that may be cleared before request *row*, oldest first, each with the tokens this frees."""
+    """Return the results that may be cleared before request *row*, oldest first, with the tokens freed by each."""
     end, end_block = facts.request_message[row - 1], count_blocks_before(facts, facts.request_message[row])
     cleared = find_cleared_at(facts, facts.request_message[row])
     share, owner = _compute_growth_shares(facts, row, factors), facts.block_message
@@ -323,12 +323,12 @@ def _list_candidates(facts: Facts, results: _Results, row: int, factors: Factors
 
 
 def _sum_candidates(candidates: Sequence[_Candidate]) -> tuple[list[int], list[float]]:
-    """Return the results, and the tokens freed by clearing the results up to each of them."""
+    """Return the rows of the results, and for each row the tokens freed by clearing the results up to there."""
     return [block for block, _ in candidates], list(accumulate(tokens for _, tokens in candidates))
 
 
 def _compute_growth_shares(facts: Facts, row: int, factors: Factors) -> dict[int, float]:
-    """Compute, by message, the recorded tokens per estimated token of its results, from the growth of the context."""
+    """Map messages to the recorded tokens per estimated token of their results, given by the growth of the context."""
     shares: dict[int, float] = {}
     for interval in find_intervals(facts, row):
         tokens = interval.content.tokens

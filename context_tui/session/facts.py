@@ -46,7 +46,7 @@ class Usage(msgspec.Struct, gc=False):
     output_trusted: bool = True
 
     def update(self, other: Usage) -> None:
-        """Take the values of a later line about the same request. An output once trusted stays trusted."""
+        """Replace the counts with those of a later line about the same request. A trusted output stays trusted."""
         self.fresh, self.cache_read, self.output = other.fresh, other.cache_read, other.output
         self.cache_write_5m, self.cache_write_1h = other.cache_write_5m, other.cache_write_1h
         self.output_trusted = self.output_trusted or other.output_trusted
@@ -80,7 +80,7 @@ class PromptPart(NamedTuple):
 
 
 class Prompt(NamedTuple):
-    """The system prompt and the tool schemas that requests have from the message ``message`` on."""
+    """The system prompt and the tool schemas that requests contain, starting at message ``message``."""
 
     message: int = 0
     system: tuple[PromptPart, ...] = ()
@@ -94,10 +94,10 @@ class Compaction:
     Attributes:
         message: the summary of a full compaction, or the message after a microcompaction.
         kind, trigger: full or micro, and the recorded cause.
-        pre_tokens, saved_tokens: recorded size of the context before it, and recorded saving of a microcompaction, in
-            tokens.
+        pre_tokens: recorded size of the context before the compaction, in tokens, or None.
         prefix: messages that a full compaction left in the context, in prompt order.
         cleared_blocks: rows of the results (or texts) that a microcompaction cleared.
+        saved_tokens: recorded saving of a microcompaction, in tokens, or None.
         missing_messages: number of kept messages that are not in the file.
         version: the agent's version, or () if unknown.
         summary_tokens: the agent's own estimate of a summary whose text is not in the file, in tokens, or None.
@@ -128,7 +128,7 @@ class Epoch:
         message: its first message, which is a compaction's summary or the first message after a clear.
         cause: start, compaction or clear.
         prefix: messages with which the context begins, in prompt order.
-        start: first message appended after these.
+        start: first message appended after the prefix.
     """
 
     message: int
@@ -143,7 +143,7 @@ class Drop:
 
     Attributes:
         message: reply to the second request.
-        tokens, removed_tokens: size of the fall, and the same plus the tokens appended meanwhile.
+        tokens, removed_tokens: size of the fall, and that size plus the tokens appended between the requests.
         explained_by: the cause, which may be a recorded compaction that took effect there, or None if none fits.
         cleared_blocks: rows of the results that were cleared, as inferred.
     """
@@ -189,14 +189,14 @@ class DropSearch:
         return is_same_message and self.causes == self._count_causes(facts)
 
     def update(self, facts: Facts) -> None:
-        """Note that all requests so far have been searched."""
+        """Record that all requests so far have been searched."""
         self.requests = len(facts.requests)
         self.message = facts.request_message[-1] if facts.requests else -1
         self.causes, self.size_revisions = self._count_causes(facts), facts.size_revisions
         self.blocks, self.paths, self.compactions = len(facts.kind), len(facts.paths), len(facts.compactions)
 
     def has_new_evidence(self, facts: Facts) -> bool:
-        """Return whether a file was read again or a compaction recorded since the search. Either may explain a drop."""
+        """Return whether the facts since the search have a compaction or a repeated read, which may explain a drop."""
         if self.compactions < len(facts.compactions):
             return True
         return any(0 <= path < self.paths for path in facts.path[self.blocks :])
@@ -209,7 +209,7 @@ class DropSearch:
 
 @dataclass(slots=True)
 class PeakSearch:
-    """The largest recorded context of each model (by row) among the requests searched so far."""
+    """The largest recorded context of each model, keyed by model row, among the requests searched so far."""
 
     recorded: dict[int, int] = field(default_factory=dict)
     requests: int = 0
@@ -360,7 +360,7 @@ class Facts:
             column.pop()
 
     def add_request(self, message: int, usage: Usage, time: int = -1) -> int:
-        """Insert a request to the current ``model`` with *message* as its reply, sorted by message. Return its row."""
+        """Insert a request to the current ``model``, whose reply is *message*, in message order; return its row."""
         model = self._model_ids.get(self.model or "", -1)
         if model < 0 and self.model:
             model = self._intern(self.model, self.models, self._model_ids)
@@ -372,7 +372,7 @@ class Facts:
         return row
 
     def add_compaction(self, compaction: Compaction) -> None:
-        """Append a compaction. Call this in the order of messages. A full compaction begins an epoch."""
+        """Append a compaction, which must not precede earlier ones. A full compaction begins an epoch."""
         self.compactions.append(compaction)
         if compaction.is_rewrite:
             self.rewrites.append(compaction.message)
@@ -433,7 +433,7 @@ class Facts:
         return row
 
     def add_thinking(self, message: int, thinking: str, signature: str, flags: int = 0) -> int:
-        """Append a thinking block, whose text is "" if it is hidden, to *message*, and return its row."""
+        """Append a thinking block (with "" for hidden thinking) to *message*, and return its row."""
         text = utf8_len(thinking)
         if not text:
             flags |= BlockFlag.UNKNOWN_SIZE
@@ -489,7 +489,7 @@ class Facts:
         return row
 
     def _mark_summary(self, message: int, body: str) -> None:
-        """Mark *message* as a summary if *body*, its next text, begins like one."""
+        """Mark *message* as a summary if *body*, the text to be appended to it, begins like one."""
         by_assistant, is_first = self.role[message] == _ASSISTANT, self.first_block[message] < 0
         if is_summary_start(body, by_assistant=by_assistant, first_block=is_first, first_message=not message):
             self.flags[message] |= MessageFlag.SUMMARY
@@ -499,13 +499,13 @@ class Facts:
         return self.bracket_starts.get(block, "").startswith(text)
 
     def copy_block(self, message: int, source: Facts, row: int) -> int:
-        """Append a copy of a block in other facts to *message*, and return its row."""
+        """Append a copy of block *row* of *source* to *message*, and return its new row."""
         size, text, json_size, shifts, wide = source.block_size(row)
         flags, start = source.block_flags[row], source.bracket_starts.get(row, "")
         return self._append_copy(message, source, row, (size, text, json_size, shifts, flags, start, wide))
 
     def copy_block_with_text(self, message: int, source: Facts, row: int, body: str) -> int:
-        """Append a copy of a block in other facts to *message*, with the text *body*, and return its row."""
+        """Append a copy of block *row* of *source*, with the text *body*, to *message*, and return its new row."""
         kind, flags = source.kind[row], source.block_flags[row] & BlockFlag.INJECTED
         if kind == _TOOL_RESULT:
             size, text, json_size, shifts, body_flags, start, wide = measure_body(body)
@@ -550,12 +550,12 @@ class Facts:
         return [branch for branch in self.branches if not branch.is_at_summary]
 
     def block_size(self, row: int) -> BlockSize:
-        """Return all sizes of a block."""
+        """Return the five sizes of a block."""
         sizes = self.size[row], self.text_bytes[row], self.json_bytes[row], self.boundary_shifts[row]
         return BlockSize(*sizes, self.wide_bytes.get(row, 0))
 
     def set_block_size(self, row: int, size: BlockSize) -> None:
-        """Replace the sizes of a block of which only the beginning was measured."""
+        """Set the sizes of a block of which only the beginning has been measured."""
         self.size[row], self.text_bytes[row], self.json_bytes[row], self.boundary_shifts[row], wide = size
         if wide:
             self.wide_bytes[row] = wide
@@ -618,7 +618,7 @@ class Facts:
         return row
 
     def tool_use_of(self, block: int) -> int:
-        """Return the row of the call that a result answers, or -1: the last call with the same id before the result."""
+        """Return the row of the call that a result answers (the last one before it with its id), or -1 if unknown."""
         call = self.call[block]
         newest = self.call_use[call] if call >= 0 else -1
         if newest < block or call not in self.repeated_calls:
@@ -627,7 +627,7 @@ class Facts:
         return rows[max(bisect_left(rows, block) - 1, 0)]
 
     def tool_result_of(self, block: int) -> int:
-        """Return the row of a call's result, or -1: the newest one before another call uses the same id."""
+        """Return the row of a call's newest result before another call uses the same id, or -1 if there is none."""
         call = self.call[block]
         newest = self.call_result[call] if call >= 0 else -1
         if newest < 0 or call not in self.repeated_calls:
@@ -643,7 +643,7 @@ class Facts:
 
 
 def is_turn_start(facts: Facts, row: int) -> bool:
-    """Return whether a block of a user message starts a turn, as it is neither a result nor injected."""
+    """Return whether a block of a user message starts a turn, which a result or an injected block does not."""
     return facts.kind[row] != _TOOL_RESULT and not facts.block_flags[row] & BlockFlag.INJECTED
 
 
@@ -672,13 +672,13 @@ def order_at(facts: Facts, at: int) -> tuple[Epoch, Sequence[int]]:
 
 
 def spans_at(facts: Facts, at: int) -> Spans:
-    """Return the messages of the context before message *at* in prompt order, in little memory."""
+    """Return the messages of the context before message *at* in prompt order, stored compactly as ranges."""
     spans, order = recorded_spans_at(facts, at), order_at(facts, at)[1]
     return spans if len(spans) == len(order) else Spans.from_numbers(order)
 
 
 def recorded_spans_at(facts: Facts, at: int) -> Spans:
-    """Return the messages of the context before message *at* in prompt order, with those that were never sent."""
+    """Return the messages of the context before message *at* in prompt order, including those never sent."""
     epoch = epoch_at(facts, at)
     return Spans(*epoch.prefix.ranges, range(epoch.start, at))
 

@@ -38,7 +38,7 @@ def compact_text(value: object, *, sort_keys: bool = False) -> str:
 
 
 def loads(data: bytes | str | memoryview) -> Any:
-    """Decode JSON, and tolerate lone surrogates, NaN, a BOM or invalid UTF-8. Raises ValueError for anything else."""
+    """Decode JSON, tolerating lone surrogates, NaN, a BOM and invalid UTF-8. Raises ValueError for other errors."""
     try:
         return msgspec.json.decode(data)
     except (ValueError, RecursionError, UnicodeError):
@@ -58,7 +58,7 @@ def try_loads(data: bytes | str) -> Any:
 
 
 def _decode_text(data: bytes) -> str:
-    """Decode UTF-8 with lone surrogates, or else with U+FFFD for invalid bytes."""
+    """Decode UTF-8 that may contain lone surrogates; if that fails, replace invalid bytes with U+FFFD."""
     try:
         return data.decode("utf-8-sig", "surrogatepass")
     except UnicodeDecodeError:

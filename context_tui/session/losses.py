@@ -1,4 +1,4 @@
-"""Count what an export loses: content that a writer could not keep, weighed by the kind of block."""
+"""Losses of an export: counts of the content that a writer could not keep, and its weight by kind of block."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def format_losses(counts: Counter[str]) -> list[str]:
 
 
 def list_unreadable(facts: Facts) -> list[str]:
-    """Return a line that counts the unreadable records, or [] if there are none. No plan or export includes them."""
+    """Return a list with one line that counts the unreadable records (left out of plans and exports), or [] if none."""
     count = facts.record_kind.count(RecordKind.PROBLEM)
     return format_losses(Counter({"unreadable records of the session left out": count})) if count else []
 
@@ -36,7 +36,7 @@ class Losses:
         self.removed = Counter[int]()
 
     def __add__(self, later: Losses) -> Losses:
-        """Combine the losses of two exports; counts with the same text are added."""
+        """Return the losses of two exports together; counts with the same text are added up."""
         total = Losses()
         total._counts = self._counts + later._counts
         total._notes = [*self._notes, *later._notes]
@@ -49,7 +49,7 @@ class Losses:
         return [*format_losses(self._counts), *self._notes]
 
     def add(self, loss: str, number: int = 1) -> None:
-        """Count changes that removed no content. *loss* describes them, and 0 adds nothing."""
+        """Count *number* changes that removed no content, described by *loss*. The number 0 adds nothing."""
         if number:
             self._counts[loss] += number
 
@@ -58,13 +58,13 @@ class Losses:
         self._notes.append(text)
 
     def omit(self, loss: str, block: dict[str, Any]) -> None:
-        """Count a block that is left out, with its weight."""
+        """Count a block that is left out, and add its weight to ``removed``."""
         self.add(loss)
         kind, weight = weigh_block(block)
         self.removed[kind] += weight
 
     def replace(self, before: dict[str, Any], after: dict[str, Any], loss: str = "") -> None:
-        """Declare the weight lost by writing block *after* instead of *before*, and count it as *loss* if given."""
+        """Add the weight lost by writing block *after* instead of *before*, and count *loss* unless it is empty."""
         if loss:
             self.add(loss)
         (kind, weight), (new_kind, new_weight) = weigh_block(before), weigh_block(after)

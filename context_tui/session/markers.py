@@ -51,7 +51,7 @@ def is_summary_start(text: str, *, by_assistant: bool, first_block: bool, first_
 
 
 def strip_summary_marker(text: str) -> str:
-    """Return a summary without the runtime's marker. Claude Code's stays, as it is part of the first sentence."""
+    """Return a summary without the runtime's marker. Claude Code's marker is kept as part of the first sentence."""
     marker = next((marker for marker in (DEFECT_SUMMARY, SDK_SUMMARY, KODA_SUMMARY) if text.startswith(marker)), "")
     return text.removeprefix(marker).removesuffix(SDK_SUMMARY_END if marker == SDK_SUMMARY else "").strip()
 

@@ -1,4 +1,4 @@
-"""Sessions in memory, which are made from Messages API messages or derived from another session."""
+"""Sessions in memory, made from messages of the Messages API or derived from another session."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class DerivedContent(ContentOverlay):
 
 
 def find_origin(session: Session, message: int, texts: Mapping[int, str | None] | None = None) -> Origin | Message:
-    """Return the recorded message behind *message* (or itself if it is new), with *texts* as further replacements."""
+    """Return the origin of *message* with the new *texts* of its blocks or, for a new message, a changed copy."""
     new_texts = dict(texts or {})
     if isinstance(session.content, DerivedContent):
         entry = session.content.entries[message]
@@ -116,17 +116,17 @@ def find_recording(session: Session) -> Session:
 
 
 def collect_usage(session: Session) -> dict[int, Usage]:
-    """Return the recorded usage of replies since the last rewrite, by message, or {} for a derived session."""
+    """Map each reply since the last rewrite to its recorded usage, or return {} for a derived session."""
     return {} if session.origin else _map_replies(session, _usage_by_reply)
 
 
 def collect_models(session: Session) -> dict[int, str]:
-    """Return the model that wrote each reply in the session's context, by message, as far as it is recorded."""
+    """Map each reply in the session's context to the model that wrote it, omitting replies without a recorded one."""
     return _map_replies(session, _models_by_reply)
 
 
 def _map_replies(session: Session, read: Callable[[Session], Mapping[int, T]]) -> dict[int, T]:
-    """Map a value of each recorded reply to the message of *session* that holds it."""
+    """Map each message in the context of *session* that is a recorded reply to the value that *read* gives for it."""
     by_message: dict[int, T] = {}
     by_reply: Mapping[int, T] | None = None
     for message in session.context_at().order:

@@ -25,7 +25,7 @@ class ProblemList(Sequence[Problem]):
         self.extend(problems)
 
     def append(self, problem: Problem) -> None:
-        """Append a problem, storing a number at the end of its place apart, so that equal texts are shared."""
+        """Append a problem; a number at the end of its place is stored separately, so that equal texts are shared."""
         place, _, number = problem.where.rpartition(" ")
         if not (number.isascii() and number.isdecimal() and len(number) < 10 and str(int(number)) == number):
             place, number = problem.where, "-1"

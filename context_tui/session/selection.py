@@ -1,4 +1,4 @@
-"""Select facts without some of their messages, for the current branch or for an abandoned one."""
+"""Selection of facts without some of their messages, for the current branch or an abandoned one."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Selection:
     def __init__(
         self, source: Facts, excluded: Collection[int], undone_events: Collection[tuple[str, int]] = ()
     ) -> None:
-        """Select from the facts known so far; messages added later are included.
+        """Select from the facts so far; :meth:`update` includes the messages added to the source later.
 
-        *undone_events* are on abandoned branches: ``micro`` with the row of a compaction, or ``clear`` with the message
-        of an epoch.
+        *undone_events* are events on abandoned branches: ``micro`` with the row of a compaction, or ``clear`` with the
+        first message of an epoch.
         """
         self.source, self.facts = source, Facts()
         self._excluded, self._undone_events = excluded, undone_events
@@ -45,7 +45,7 @@ class Selection:
         self.update()
 
     def is_current(self) -> bool:
-        """Return whether the source has only grown, without a late request that was inserted before known ones."""
+        """Return whether the source was only appended to, with no late request inserted before known ones."""
         return not self._requests or self.source.requests[self._requests - 1] is self._last_usage
 
     def number_of(self, message: int) -> int:

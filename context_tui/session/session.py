@@ -55,7 +55,7 @@ class FileStates(Protocol):
     """Interface of content that records which files the agent read or wrote as a whole."""
 
     def read_file_states(self, messages: Iterable[int]) -> dict[str, FileState]:
-        """Return the last state of each file, by path, as recorded with the results in *messages*."""
+        """Map the path of each file to its last state that is recorded with the results in *messages*."""
 
     def read_skill_sizes(self, end: int) -> list[int]:
         """Return the sizes in bytes of the skills that were loaded before message *end*."""
@@ -88,7 +88,7 @@ class SessionInfo:
         id: the part of the session's name after ``PATH#``, or "".
         parent: file of the parent session, or ``PATH#ID`` if it is in the same file.
         time: time of the last change, in epoch seconds.
-        note: a choice that the reader made about the file, for users.
+        note: a note to the user about a choice that the reader made, or "".
     """
 
     path: str
@@ -182,7 +182,7 @@ class Session:
         return self.messages_in(self.context_at(at))
 
     def messages_in(self, context: Context, order: Sequence[int] | None = None) -> list[Message]:
-        """Return messages in *context* (default: all) with their full text and the replacements in the context."""
+        """Return the messages in *order* (default: all) with their full text and the replacements in *context*."""
         messages = []
         for index in context.order if order is None else order:
             message = self.message(index)

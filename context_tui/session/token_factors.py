@@ -83,7 +83,7 @@ class SizeBasis(NamedTuple):
         fixed: the part of ``tokens`` that no policy removes, such as the system prompt and the tools.
         replies: messages of the copy that are replies to recorded requests.
         factors: factors for the recording's model.
-        error: error of measured tokens of the recording, as a share; ``size_error`` that of a predicted request.
+        error, size_error: errors of the recording's measured tokens and of a predicted request's size, as shares.
     """
 
     tokens: int
@@ -120,7 +120,7 @@ def count_blocks_before(facts: Facts, message: int) -> int:
 
 
 def estimate_content(facts: Facts, messages: Iterable[int], end_block: int | None = None) -> ContentTokens:
-    """Estimate the content of messages as recorded, up to but not including block row *end_block* if given."""
+    """Estimate the tokens in messages as recorded, up to but not including block row *end_block* if given."""
     content = ContentTokens([0] * 5)
     tokens, size, kinds, flags = content.tokens, facts.size, facts.kind, facts.block_flags
     for message in messages:
@@ -158,9 +158,9 @@ class Interval(NamedTuple):
 
 
 def find_intervals(facts: Facts, end: int) -> list[Interval]:
-    """Return the newest intervals before request *end* in which its model was used and content was only appended.
+    """Return the newest intervals before request *end* in which content was only appended.
 
-    The drops up to this request must have been searched.
+    All have the model of the request before *end*. The drops up to *end* must have been searched.
     """
     model = facts.request_model[end - 1] if end else -1
     facts.drop_search.index_requests(facts)
@@ -171,9 +171,9 @@ def find_intervals(facts: Facts, end: int) -> list[Interval]:
 
 
 def interval_at(facts: Facts, row: int) -> Interval | None:
-    """Return the interval between request *row* and the one before, or None if content was not only appended.
+    """Return the interval between request *row* and the one before, or None unless it only appends content.
 
-    Drops must have been searched up to this request.
+    The drops up to this request must have been searched.
     """
     intervals: dict[int, Interval | None] = facts.drop_search.intervals
     if row not in intervals:
@@ -215,9 +215,9 @@ def fit_factors(facts: Facts, end: int) -> Factors | None:
 
 
 def fit_earlier_factors(facts: Facts, row: int) -> Factors | None:
-    """Return the factors fitted up to request *row*; in a long session, up to a slightly earlier one.
+    """Return factors fitted to the requests before *row*; in a long session, to those before a slightly earlier one.
 
-    So the number of fits along a session stays small.
+    This keeps the number of fits in a session small.
     """
     step = 1 if row < 64 else 32 if row < 512 else 128
     end = row - row % step
@@ -256,7 +256,7 @@ def _compute_factors(facts: Facts, end: int) -> Factors | None:
 
 
 def find_max_text_factor(facts: Facts, model: int) -> float:
-    """Return the factor of texts by which the first request, if it is the model's, is no larger than recorded."""
+    """Return the largest factor of texts that the size of the model's first request allows, or infinity if unknown."""
     if facts.request_model[0] != model or facts.holds_requests or not facts.requests[0].context:
         return inf
     content = estimate_content(facts, range(facts.request_message[0]))
@@ -267,7 +267,7 @@ def find_max_text_factor(facts: Facts, model: int) -> float:
 
 
 def _scale_prior(rows: Sequence[Sequence[float]], growths: Sequence[float]) -> list[float]:
-    """Scale the typical factors, except the overhead of requests, to the tokenizer of these intervals."""
+    """Return the typical factors scaled to the tokenizer of these intervals, with the request overhead unchanged."""
     expected = [sum(value * x for value, x in zip(_PRIOR, row, strict=True)) for row in rows]
     ratios = sorted((growth / tokens, tokens) for growth, tokens in zip(growths, expected, strict=True))
     sums = list(accumulate(tokens for _, tokens in ratios))

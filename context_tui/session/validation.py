@@ -1,4 +1,4 @@
-"""Limits for plausible recorded values, and a check of messages that a caller provides."""
+"""Limits for plausible recorded values, and validation of messages that a caller provides."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SCALARS = (str, float, bool, type(None))
 
 
 def validate_messages(messages: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return the messages as a list. Raises UnreadableSession if one is malformed, with its number and block."""
+    """Return the messages as a list. Raises UnreadableSession, with message and block number, if one is malformed."""
     if isinstance(messages, str | bytes | dict) or not isinstance(messages, Iterable):
         found = _describe_type(messages)
         raise UnreadableSession(f"messages: {found}, not a list; give a list of messages with role and content")
@@ -65,7 +65,7 @@ def _find_block_error(block: Any) -> str:
 
 
 def _find_json_error(value: Any, depth: int = 0) -> str:
-    """Describe a part of a value that JSON cannot represent; empty if there is none."""
+    """Describe a part of a value that JSON cannot represent, or return an empty string if there is none."""
     if isinstance(value, _SCALARS):
         return ""
     if isinstance(value, int):

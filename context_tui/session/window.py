@@ -1,4 +1,4 @@
-"""Find the size of the context window, and say how it is known."""
+"""Size of the context window, and how the size is known."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMMON_WINDOWS = (8_192, 16_384, 32_768, 65_536, 128_000, 200_000, 256_000, 400_
 
 @cache
 def load_model_windows() -> dict[str, tuple[int, ...]]:
-    """Map the starts of models' names to their context windows in tokens: the usual size, then others."""
+    """Map prefixes of model names to the models' context windows in tokens, with the usual size first."""
     return {prefix: tuple(sizes) for prefix, sizes in read_toml("context_tui.session", "model_windows.toml").items()}
 
 

@@ -46,7 +46,7 @@ _WORDS_PATTERN = re.compile(r"[\w ]+")
 
 
 class Detail(ReadingPane):
-    """A pane that shows one message or tool result in full; its screen follows a call, and closes the message."""
+    """A pane that shows one message or tool result in full; its screen has the keys that close it and follow a call."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"reading-pane--{style}" for style in _STYLE_NAMES}
     BINDINGS = read_bindings("detail")
@@ -71,7 +71,7 @@ class Detail(ReadingPane):
         return self._subject.location if self._subject else None
 
     def show_document(self, subject: DocumentSource, title: Content, subtitle: Content) -> None:
-        """Show a document, keeping the scroll position if it is for the same message or result as before."""
+        """Show a document, keeping the scroll position if the same message or result was shown before."""
         old = self._subject
         if old and _is_same_document(old, subject):
             return
@@ -100,7 +100,7 @@ class Detail(ReadingPane):
         self.refresh()
 
     def _show_extent(self, extent: TextExtent) -> None:
-        """Show another extent of the subject; scroll to its needle, or else keep the position."""
+        """Show another part of the texts; scroll to the search match or, without one, keep the scroll position."""
         if self._subject:
             top, self._subject = self.scroll_offset.y, replace(self._subject, extent=extent)
             self._is_raw_here = False
@@ -139,7 +139,7 @@ class Detail(ReadingPane):
         return build_document(self._subject, self._rendering)
 
     def _scroll_to_first_of(self, texts: list[str], near: int) -> None:
-        """Scroll so that the first of *texts* that is still shown stays on its row; *texts* began at line *near*."""
+        """Scroll so that the first of *texts* that can be found keeps its row; *texts* started at line *near*."""
         while len(self._lines) < 2 * near + MAX_ANCHOR_DISTANCE and self._wrap_next_part():
             pass
         self._wrap_visible()
@@ -251,7 +251,7 @@ class Detail(ReadingPane):
             self._show_extent(extent._replace(limit=extent.limit * 10))
 
     def action_ends(self, last: bool) -> None:
-        """Scroll to the end if *last*, or else to the start, even if the start was left out before."""
+        """Scroll to the end if *last* is true, else to the start, which is shown again if a search left it out."""
         if not last and self._subject and self._subject.extent.needle:
             self._show_extent(self._subject.extent._replace(needle=""))
         super().action_ends(last)

@@ -89,7 +89,7 @@ def parse_patch(patch: str) -> Iterator[DiffLine]:
 
 
 def describe_request(session: Session, location: Location) -> str:
-    """Format when a message was written and the usage recorded for the request it answers, as far as known."""
+    """Format the time of a message and the recorded usage of the request that it answers; "" if neither is known."""
     facts, parts = session.facts, []
     if location.message < len(facts.time) and facts.time[location.message] > 0:
         parts.append(time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts.time[location.message] / 1000)))
@@ -120,13 +120,13 @@ SEARCHED_STYLES = frozenset({"text", "quiet", "key", "added", "removed", "headin
 
 
 class TextExtent(NamedTuple):
-    """The shown extent of each text: ``limit`` characters, from its start or just before the first ``needle``."""
+    """The part of each text that is shown: ``limit`` characters, from the start or just before the first ``needle``."""
 
     limit: int = MAX_SHOWN_CHARS
     needle: str = ""
 
     def find_range(self, text: str) -> range:
-        """Return the shown range of a text: its beginning, unless the first needle is beyond the beginning."""
+        """Return the shown range of a text: its beginning or, if the first needle is further on, a range around it."""
         at = find_text(text, self.needle) if self.needle and len(text) > self.limit else -1
         if at < 0 or at + len(self.needle) <= min(self.limit, MAX_SHOWN_CHARS):
             return range(min(len(text), self.limit))
@@ -141,7 +141,7 @@ DEFAULT_EXTENT = TextExtent()
 
 @dataclass(frozen=True)
 class DocumentSource:
-    """Everything a document is built from: a location, its blocks in full, and what the plan does to them.
+    """The input of a document: the session, a location in it, the blocks in full, and the effect of the plan on them.
 
     ``events`` are the context events above the message; ``token_table`` is None for ``bytes/4``.
     """
@@ -214,7 +214,7 @@ def build_document(source: DocumentSource, options: RenderOptions = PLAIN_TEXT) 
 
 
 def find_first_match(parts: Iterable[TextPart], needle: str) -> tuple[int, int] | None:
-    """Find the number of the first part in which *needle* begins, and its index there; None without a match."""
+    """Return the number of the first part in which *needle* begins, and the index in its text; None without a match."""
     previous_text = ""  # of the same line: a match may extend over two parts of it
     for number, part in enumerate(parts):
         if part.style not in SEARCHED_STYLES:
@@ -261,7 +261,7 @@ def _build_replacement(subject: DocumentSource, row: int, change: Change) -> Ite
 
 
 def _find_changes(subject: DocumentSource) -> Iterator[tuple[int, Change]]:
-    """Yield the shown blocks that the plan changes: the result, or the blocks of a kept message except results."""
+    """Yield (block, change) for the shown blocks that the plan changes: a result, or other blocks of a kept message."""
     plan, facts = subject.plan, subject.session.facts
     if plan is None or subject.mark.verdict not in ("cleared", "truncated", "dropped"):
         return
@@ -414,7 +414,7 @@ def _build_output(text: str, language: str, extent: TextExtent, rendering: Rende
 
 
 def _style_diff_lines(parts: Iterable[TextPart], continues: bool) -> Iterator[TextPart]:
-    """Style the lines of a diff; only the first part of a line has a mark. With *continues*, begin within a line."""
+    """Yield the parts of a diff in its styles; with *continues*, the first part continues a line and has no mark."""
     style = "text"
     for part in parts:
         if part.style == "text":
@@ -453,7 +453,7 @@ def _build_prose(text: str, style: str, extent: TextExtent, rendering: RenderOpt
 def _build_code(
     text: str, language: str, extent: TextExtent, rendering: RenderOptions, *, numbered: bool = False
 ) -> Iterator[TextPart]:
-    """Build code with its beginning highlighted; with *numbered*, line numbers become marks."""
+    """Yield the parts of code, whose beginning is highlighted; with *numbered*, line numbers become marks."""
     end = _find_head_end(text, highlighting.MAX_HIGHLIGHTED_CHARS, extent) if language and rendering.highlight else 0
     if end and rendering.highlight:
         lines = sanitize(text[:end]).removesuffix("\n").split("\n")
@@ -468,7 +468,7 @@ def _build_code(
 
 
 def _find_head_end(text: str, limit: int, extent: TextExtent) -> int:
-    """Find the end of the last whole line within *limit* characters; 0 if there is none, or the start is not shown."""
+    """Return the end of the last whole line in *limit* characters; 0 if there is none, or the start is not shown."""
     shown_range = extent.find_range(text)
     if shown_range.start or shown_range.stop <= limit:
         return 0 if shown_range.start or shown_range.stop < len(text) else len(text)
@@ -476,7 +476,7 @@ def _find_head_end(text: str, limit: int, extent: TextExtent) -> int:
 
 
 def _build_text(text: str, style: str, extent: TextExtent, start: int = 0) -> Iterator[TextPart]:
-    """Build the shown lines of a text from *start* on, with notes about the text before and after them."""
+    """Yield the shown lines of a text from index *start*, with notes about text left out before or after them."""
     shown_range = extent.find_range(text)
     if shown_range.start:
         yield TextPart(f"… {shown_range.start:,} characters before this; g goes to the start", "warning")

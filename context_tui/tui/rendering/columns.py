@@ -9,7 +9,7 @@ ColumnT = TypeVar("ColumnT")
 
 
 class ColumnFitter:
-    """A distributor of a line's cells among columns, called in order of importance; a later call may widen a column.
+    """An allocator of a line's cells to columns, the most important column first; a later call may widen a column.
 
     ``fitter[column]`` is the width of a column, or 0 if it has none; ``room`` is the number of cells still free.
     """
@@ -27,9 +27,9 @@ class ColumnFitter:
         self._cells[column] = cells
 
     def give(self, column: str, least: int, most: int | None = None, *, spare: int = 0, from_width: int = 0) -> bool:
-        """Give a column *least* to *most* cells, by default just *least*; return whether there was room for them.
+        """Give a column from *least* to *most* cells (default: *least*), and return whether there was room.
 
-        Nothing is given in a line narrower than *from_width*; *spare* cells are left for later columns.
+        A line narrower than *from_width* has no such column; *spare* cells are left for later columns.
         """
         old_cells = self[column]
         cells = min(least if most is None else most, old_cells + self.room - spare)

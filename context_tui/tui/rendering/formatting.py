@@ -42,12 +42,12 @@ _CD_PREFIX = re.compile(r"cd ((?:[^\s'\"&|;<>$`\\])+) *(?:&&|;) *(?=\S)")
 
 
 def format_line(text: str, limit: int = PREVIEW_CHARS) -> str:
-    """Return the first *limit* characters of *text* as one line, safe to draw, with runs of blanks collapsed."""
+    """Return *text* as one line of at most *limit* characters, safe to draw, with runs of whitespace collapsed."""
     return " ".join(sanitize_line(text[: limit * 4]).replace("⏎", " ").split())[:limit]
 
 
 def format_call(name: str, arguments: Any, cwd: str = "") -> str:
-    """Format a tool call on one line, as its name and the argument that tells most about it."""
+    """Format a tool call on one line: the name of the tool and the most informative argument."""
     return format_line(f"{name} {_find_preview_argument(arguments, cwd)}".strip())
 
 
@@ -72,7 +72,7 @@ def _find_preview_argument(arguments: Any, cwd: str) -> str:
 
 
 def _shorten_command(command: str, cwd: str) -> str:
-    """Replace a leading ``cd`` with the folder's name, or drop it if the folder is that of the session."""
+    """Shorten ``cd FOLDER &&`` before a command to the folder's name, or to nothing if it is the session's folder."""
     if not (match := _CD_PREFIX.match(command)):
         return command
     rest, folder = command[match.end() :], match[1].rstrip("/")
@@ -90,7 +90,7 @@ def _shorten_path(path: str, cwd: str) -> str:
 
 
 def format_result(content: Any) -> str:
-    """Format the content of a tool result as text, with the type in place of parts that are not text."""
+    """Format the content of a tool result as text; a part that is not text is represented by its type."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -135,7 +135,7 @@ def count_message_bytes(facts: Facts, message: int) -> int:
 
 
 class MessageReader:
-    """A reader that returns blocks of a session's messages and one-line previews of them, and caches both."""
+    """A reader of the blocks of a session's messages and of their one-line previews, with a cache for both."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -164,7 +164,7 @@ class MessageReader:
         return dict(blocks).get(row, {})
 
     def with_session(self, session: Session) -> MessageReader:
-        """Return a reader for a session that has grown, keeping previews that cannot have changed."""
+        """Return a reader for a session that has grown, with the cached previews that are still valid."""
         reader = MessageReader(session)
         if session.facts is self.session.facts:
             settled_count = len(self.session) - UNSETTLED_MESSAGES
@@ -178,11 +178,11 @@ class MessageReader:
         return message == self._large_message[0] or message in self._blocks
 
     def is_huge(self, message: int) -> bool:
-        """Return whether a message is too large to read it just for a preview."""
+        """Return whether a message is too large to be read for a mere preview."""
         return count_message_bytes(self.session.facts, message) > HUGE_MESSAGE_BYTES
 
     def format_preview(self, message: int, block: int = -1) -> str:
-        """Return one line on a message's text and tool calls or, for a tool result *block*, on the call."""
+        """Return one line with a message's text and tool calls or, for a tool result *block*, with its call."""
         key = (message, block)
         preview = self._previews.get(key)
         if preview is None:
@@ -263,7 +263,7 @@ def format_token_column(token_table: TokenTable | None) -> str:
 
 
 def format_estimate_sign(request: NextRequest) -> str:
-    """Return the sign before a request's size without the plan: ``~``, or "" if all of it was recorded."""
+    """Return the sign before the size of a request without the plan: ``~``, or "" if the size was recorded."""
     return "" if request.account.origin is SizeSource.RECORDED else "~"
 
 

@@ -29,7 +29,7 @@ _TOKEN_STYLES = {name: style for style, names in _TOKEN_TYPES.items() for name i
 
 
 class CodeText(NamedTuple):
-    """Some lines of code together with the language they are in."""
+    """Lines of code, and their language."""
 
     text: str
     language: str
@@ -39,14 +39,14 @@ HighlightedCode = tuple[CodeText, list[StyleSpans]]
 
 
 class HighlightCache:
-    """A cache of style spans for code; code that is requested but not yet highlighted goes into a queue."""
+    """A cache of style spans for code, and a queue of requested code that is not highlighted yet."""
 
     def __init__(self) -> None:
         self._spans_by_code: dict[CodeText, list[StyleSpans]] = {}
         self._queue: dict[CodeText, None] = {}
 
     def get_spans(self, lines: Sequence[str], language: str) -> list[StyleSpans]:
-        """Return the style spans for each line, which are empty until the code has been highlighted."""
+        """Return the style spans of each line; they are empty as long as the code is not highlighted."""
         no_spans: list[StyleSpans] = [()] * len(lines)
         if not language or any(len(line) > MAX_LINE_CHARS for line in lines):
             return no_spans
@@ -75,7 +75,7 @@ class HighlightCache:
 
 
 def compute_highlights(code_texts: Sequence[CodeText], job: ThreadJob) -> list[HighlightedCode]:
-    """Return the highlighted code; call this in a thread, because the first call imports Pygments."""
+    """Return each text with its style spans; to be called in a thread, because the first call imports Pygments."""
     return [(code, highlight(code.text, code.language, job.checkpoint)) for code in code_texts]
 
 

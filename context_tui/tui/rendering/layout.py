@@ -13,7 +13,7 @@ from context_tui.text.sanitize import sanitize
 
 
 class WrappedLine(NamedTuple):
-    """One line of wrapped text: the characters from ``start`` up to ``stop``, indented by ``indent`` blanks."""
+    """One line of wrapped text: the characters from ``start`` up to ``stop``, indented by ``indent`` spaces."""
 
     start: int
     stop: int
@@ -21,12 +21,12 @@ class WrappedLine(NamedTuple):
 
 
 def wrap_text(text: str, width: int) -> Iterator[str]:
-    """Yield the lines of *text*, which must be sanitized, wrapped at *width* cells."""
+    """Yield the lines of a sanitized text, wrapped at *width* cells."""
     return (" " * indent + text[start:stop] for start, stop, indent in find_wrapped_lines(text, width))
 
 
 def find_wrapped_lines(text: str, width: int) -> Iterator[WrappedLine]:
-    """Yield where the lines of *text*, which must be sanitized, start and stop when wrapped at *width* cells."""
+    """Yield the start, end and indentation of each line of a sanitized text that is wrapped at *width* cells."""
     width = max(width, 2)  # a wide character must fit
     start = 0
     while True:
@@ -130,7 +130,7 @@ class LayoutLine(NamedTuple):
 
 
 def sanitize_part(part: TextPart) -> TextPart:
-    """Return the part with safe text; if sanitizing changes the text, its spans are dropped as they may be off."""
+    """Return the part with sanitized text, and without its spans if sanitizing changed the text that they refer to."""
     text = sanitize(part.text)
     spans = part.spans if text == part.text else ()
     return part._replace(text=text, spans=spans, right_part=sanitize_part(part.right_part) if part.right_part else None)
@@ -154,7 +154,7 @@ class PartLayout:
         self._right_lines: deque[LayoutLine] = deque()
 
     def lay_out(self, part: TextPart, number: int) -> list[LayoutLine]:
-        """Return the lines for the next part, which must be sanitized; *number* is its place among the parts."""
+        """Return the lines of the next part, which must be sanitized; *number* is its index among the parts."""
         if part.right_part is None:
             return [*self.flush_right(), *lay_out_part(part, number, self.width)]
         column_width = compute_column_width(self.width)
@@ -173,14 +173,14 @@ class PartLayout:
         return [line._replace(right_line=old.right_line) for line, old in zip(new_lines, lines, strict=False)]
 
     def flush_right(self) -> list[LayoutLine]:
-        """Return lines for what is left of the right column, each beside a blank line."""
+        """Return the remaining lines of the right column, each beside an empty line of the left one."""
         lines = [LayoutLine(line.part_number, 0, 0, "", "", "text", right_line=line) for line in self._right_lines]
         self._right_lines.clear()
         return lines
 
 
 def lay_out_part(part: TextPart, number: int, width: int) -> Iterator[LayoutLine]:
-    """Yield the lines for a sanitized part in *width* cells, without the right column; *number* is its place."""
+    """Yield the lines of a sanitized part in *width* cells, without its right column; *number* is its index."""
     room = min(cell_len(part.mark), width // 2, max(width - 2, 0))
     lead, continuation = set_cell_size(part.mark, room), set_cell_size(part.continuation_mark, room)
     if is_content := part.mark_is_content:  # such a mark may begin with blanks, so that its start is cut
@@ -219,7 +219,7 @@ class LineColumn(NamedTuple):
 
 
 def get_column(line: LayoutLine, width: int, *, is_right: bool) -> LineColumn:
-    """Return the right or left column of a line; the whole line is the left one if it has no right column."""
+    """Return the right or left column of a line; if it has no right column, both are the whole line."""
     if is_right and line.right_line:
         return LineColumn(line.right_line, _find_right_start(line, width), True)
     return LineColumn(line, 0, False)

@@ -37,7 +37,7 @@ _StyledLine = tuple[str, StyleSpans]
 
 
 def render_markdown(text: str, style: str, width: int, highlight: Highlighter) -> Iterator[TextPart]:
-    """Yield a sanitized Markdown text as parts, with prose in *style* and tables at most *width* cells wide."""
+    """Yield the parts of a sanitized Markdown text, with prose in *style* and tables at most *width* cells wide."""
     for section in split_sections(text.removesuffix("\n")):
         lines = section.split("\n")
         if lines[-1:] == [""]:
@@ -50,7 +50,7 @@ def render_markdown(text: str, style: str, width: int, highlight: Highlighter) -
 
 
 def split_sections(text: str) -> Iterator[str]:
-    """Yield a text in sections, split between blocks if possible; a code fence that is split is reopened."""
+    """Yield the sections of a text, divided between blocks if possible; a divided code block gets a fence in each."""
     section: list[str] = []
     size, fence, is_blank = 0, "", False
     for line in text.split("\n"):
@@ -72,14 +72,14 @@ def split_sections(text: str) -> Iterator[str]:
 
 @dataclass
 class _Container:
-    """Quote or list item, with the mark before its first line and the mark before later lines."""
+    """A quote or list item, with the mark before its first line and the mark before later lines."""
 
     first_mark: str
     continuation_mark: str
     has_begun: bool = False
 
     def next_mark(self) -> str:
-        """Return the mark before the next line."""
+        """Return the mark before the next line, which is the first mark only once."""
         mark, self.has_begun = self.continuation_mark if self.has_begun else self.first_mark, True
         return mark
 
@@ -92,7 +92,7 @@ class _SectionRenderer:
         self._next_line = 0  # first line that is not rendered yet
 
     def render(self, tokens: Sequence[Token]) -> Iterator[TextPart]:
-        """Render all blocks, and replace the empty lines between two blocks with one empty part."""
+        """Yield the parts of all blocks, with one empty part for the empty lines between two blocks."""
         table: list[Token] = []
         for token in tokens:
             if token.type in ("heading_open", "heading_close"):
@@ -185,7 +185,7 @@ def _count_cells(line: str) -> int:
 
 
 def _fit_columns(widths: list[int], room: int) -> list[int]:
-    """Narrow the widest columns until all fit in *room* cells; return an empty list if there are too many columns."""
+    """Return column widths that fit in *room* cells, the widest ones reduced; empty if there are too many columns."""
     room -= 3 * (len(widths) - 1)
     if room < 4 * len(widths):
         return []
@@ -245,7 +245,7 @@ def _format_target(token: Token, key: str) -> str:
 
 
 def _keep_line_break(state: StateInline, silent: bool) -> bool:
-    """Parse a line break without dropping the blanks at the start of the next line."""
+    """Parse a line break, keeping the spaces at the start of the next line; return False at any other character."""
     if state.src[state.pos] != "\n":
         return False
     if not silent:
@@ -255,7 +255,7 @@ def _keep_line_break(state: StateInline, silent: bool) -> bool:
 
 
 def _parse_emphasis(state: StateInline, silent: bool) -> bool:
-    """Parse emphasis by asterisks that are not inside a word, so that ``__init__`` and ``2*3*4`` stay plain text."""
+    """Parse emphasis by asterisks outside words only, so that ``__init__`` and ``2*3*4`` stay plain text."""
     text = state.src[max(state.pos - 1, 0) : state.pos + 2]
     is_in_word = len(text) == 3 and text[0].isalnum() and text[2].isalnum()
     return text[1 if state.pos else 0] == "*" and not is_in_word and tokenize(state, silent)
@@ -277,7 +277,7 @@ def _parse_title(text: str, start: int, stop: int, before: Any = None) -> Any:
 
 
 class _Parser(MarkdownIt):
-    """Parser that accepts all links, which cannot be followed here, and shows their targets as written."""
+    """A parser that accepts all links and shows their targets as written, because links cannot be followed here."""
 
     def normalizeLink(self, url: str) -> str:
         return url

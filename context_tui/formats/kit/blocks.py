@@ -19,12 +19,12 @@ def extract_text(blocks: Sequence[Any]) -> str:
 
 
 def are_results(blocks: Sequence[Block]) -> bool:
-    """Return whether blocks, of which there is at least one, are all tool results."""
+    """Return whether *blocks* contains only tool results, and at least one."""
     return bool(blocks) and all(block.get("type") == "tool_result" for block in blocks)
 
 
 def parse_image_url(url: str) -> Block:
-    """Return an image block for a URL. The content of a data URL becomes base64 data."""
+    """Return an image block for a URL, with base64 data if it is a base64 data URL."""
     if data := _DATA_URL_PATTERN.fullmatch(url):
         return build_image(data[1], data[2])
     return {"type": "image", "source": {"type": "url", "url": url}}
@@ -56,7 +56,7 @@ RAW_ARGUMENTS_KEY = "_raw"
 
 
 def parse_arguments(arguments: Any) -> dict[str, Any]:
-    """Return a tool call's arguments as an object. Other values become text in the member :data:`RAW_ARGUMENTS_KEY`."""
+    """Return a tool call's arguments as an object, with any other value as text in :data:`RAW_ARGUMENTS_KEY`."""
     if arguments is None or arguments == "":
         return {}
     if isinstance(arguments, dict):

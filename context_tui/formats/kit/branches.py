@@ -37,17 +37,17 @@ class MessageTree(Protocol):
     def replaced(self) -> Collection[int] | None:
         """The messages that were replaced by others.
 
-        None means that the messages before the first message of a branch belong to earlier contexts. The branch's facts
-        then include them.
+        If None, the messages before the first one on a branch's path belong to earlier contexts, and the facts of the
+        branch include them.
         """
 
     @property
     def parents(self) -> Sequence[int]:
-        """The message that each message follows, or -1 for the first."""
+        """For each message, the message that it follows, or -1 if it follows none."""
 
     @property
     def event_positions(self) -> Mapping[tuple[str, int], int]:
-        """The message before each microcompaction or clear, keyed as events are in :class:`Selection`."""
+        """The message before each microcompaction or clear, keyed like the events of a :class:`Selection`."""
 
     def find_abandoned_branches(self) -> list[set[int]]:
         """Return one set of message numbers for each abandoned branch, in file order."""
@@ -98,7 +98,7 @@ class BranchFacts:
         return facts
 
     def _is_at_summary(self, branch: set[int]) -> bool:
-        """Return whether a branch of a request log is a summary request, or messages that such a request lacked."""
+        """Return whether a request log's branch is the request for a summary, or messages that this request lacked."""
         facts = self._all_facts
         if not facts.holds_requests:
             return False

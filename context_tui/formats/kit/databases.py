@@ -1,8 +1,8 @@
 """SQLite databases, read with their write-ahead log and without creating files next to them.
 
-A plain read-only connection to a database in WAL mode creates ``-shm`` and ``-wal`` files if they are missing, so it is
-made only while another program has the database open. Otherwise a write-ahead log is read with its index in memory
-(exclusive mode in a VFS without locks), and a database without a log is read as an immutable file.
+A database in WAL mode gets a plain read-only connection, which creates missing ``-shm`` and ``-wal`` files, only while
+another program has it open. Otherwise a write-ahead log is read with its index in memory (exclusive mode in a VFS
+without locks), and a database without a log is read as an immutable file.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class UnfinishedChange(UnreadableSession):
 
 
 class Database:
-    """An SQLite database, opened for reading by the first query, and again when its files change."""
+    """An SQLite database that is opened for reading at the first query, and reopened when its files have changed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -94,7 +94,7 @@ class Database:
         return f"{self.path}: a program was ended while it changed this database{backup}; {remedy}"
 
     def list_columns(self, table: str) -> frozenset[str]:
-        """Return the column names of a table. They are empty if it does not exist or is a view."""
+        """Return the column names of a table, or an empty set if it does not exist or is a view."""
         if not self.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)):
             return frozenset()
         return frozenset(decode_text(row[0]) for row in self.query("SELECT name FROM pragma_table_info(?)", (table,)))
@@ -212,7 +212,7 @@ def is_database(path: Path) -> bool:
 
 
 def read_columns(path: Path, *tables: str) -> list[frozenset[str]]:
-    """Return the column names of each table. They are empty for a missing table or an unreadable database.
+    """Return the column names of each table, empty for a missing table or if the database is unreadable.
 
     Raises DatabaseLocked or UnfinishedChange if the database can be read only later.
     """
@@ -250,7 +250,7 @@ def encode_value(value: Any) -> bytes:
 
 
 def _list_connection_options(file: str) -> list[tuple[str, str]]:
-    """Return the URI options and the pragma for each way to open a database for reading, with the best way first."""
+    """Return the URI options and the pragma for each way to open a database for reading, best first."""
     with open_regular(file) as stream:
         in_wal_mode = stream.read(20)[18:20] == b"\2\2"
     if not in_wal_mode:

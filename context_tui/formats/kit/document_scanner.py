@@ -90,10 +90,10 @@ RunReader = Callable[[Path], list[Run]]
 
 
 class DocumentScanner:
-    """A resumable scan of one run in a file. If elements were only appended, it reads just those.
+    """A resumable scan of one run in a file, which reads only the new elements if some were appended.
 
-    It starts again after any other change. It also starts again after every change if ``related_files`` (files and
-    folders) help to describe the session, or if parsing an element depends on later ones (``needs_lookahead``).
+    After any other change it starts again. It starts again after every change if the session has ``related_files``
+    (files and folders that also describe it), or ``needs_lookahead`` (parsing an element depends on later ones).
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class DocumentScanner:
         return system == system_now and all(old in (None, new) for old, new in zip(metadata, metadata_now, strict=True))
 
     def _read_out_of_band(self, run: Run) -> tuple[Any, ...]:
-        """Return (system prompt, tools), model and response of a run; the last two may be added later."""
+        """Return (system prompt, tools), model and response of a run. The file may gain a model or response later."""
         shape, builder = self._new_shape(), message_builder.MessageBuilder()
         shape.read_metadata(run, builder)
         return (join_system(builder.facts), shape.parse_tools(run)), builder.facts.model, shape.parse_response(run)
@@ -197,7 +197,7 @@ class DocumentScanner:
 
 
 def _append_response(run: Run, shape: DocumentShape) -> list[Element]:
-    """Return the elements of a run and its logged response, merged into the last element if their blocks are equal."""
+    """Return a run's elements with its logged response appended, or merged into a last element with equal blocks."""
     response = shape.parse_response(run)
     if response is None:
         return run.elements
@@ -272,7 +272,7 @@ def read_document_title(path: Path, shape: DocumentShape, find_runs: RunFinder =
 
 
 def copy_document(session: Session, path: Path) -> list[str] | None:
-    """Copy a session's file, or write one of its runs as a document (see ``Format.copy``)."""
+    """Copy a session's file, or write only the session's run if the file holds several (see ``Format.copy``)."""
     content = session.content
     if not isinstance(content, DocumentContent):
         return None

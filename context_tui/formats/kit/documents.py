@@ -54,7 +54,7 @@ class MessageLists(NamedTuple):
         return any(key in members for key in self.required_keys)
 
     def find_lists(self, members: dict[str, Element]) -> dict[str, list[Element]]:
-        """Map the members of an object that are message lists to their elements. An empty list counts as one."""
+        """Return the message lists among an object's members, keyed by member. An empty list counts as one."""
         return {key: elements for key in self.keys if (elements := self._parse_list(members.get(key))) is not None}
 
     def _parse_list(self, element: Element) -> list[Element] | None:
@@ -76,7 +76,7 @@ _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class BrokenElement(NamedTuple):
-    """A part of a file that is not a message: its text, and the reason why it cannot be read."""
+    """A part of a file that is not a message: the reason why it cannot be read, and its text."""
 
     reason: str
     text: str
@@ -86,8 +86,8 @@ class BrokenElement(NamedTuple):
 class Run:
     """A message list and the other members of its object. Each run becomes one session.
 
-    ``key`` is the member that holds the list, or "" for a bare list. ``note`` says why it was chosen from several
-    lists.
+    ``note`` says why this list was chosen if the object has several. ``key`` is the member that holds the list, or ""
+    for a bare list.
     """
 
     members: dict[str, Element] = field(default_factory=dict)
@@ -106,7 +106,7 @@ def make_run(members: dict[str, Element], key: str, elements: list[Element], not
 
 
 def get_response(run: Run) -> dict[str, Any]:
-    """Return the response logged beside a request, or its ``body`` if it has one. Without a response, return {}."""
+    """Return the response logged beside a request (only its ``body`` if it has one), or {} if none was logged."""
     response = as_object(run.get("response"))
     return response["body"] if isinstance(response.get("body"), dict) else response
 
@@ -170,7 +170,7 @@ def _decode_level(element: Element, decode: Callable[[memoryview], T], kind: typ
 
 
 def encode_run(run: Run) -> bytes:
-    """Return a run as a JSON document of its own. Its elements keep their exact text, and broken ones are left out."""
+    """Return a run as a separate JSON document, with the exact text of its elements but without broken ones."""
     elements = b",".join(_encode_element(each) for each in run.elements if not isinstance(each, BrokenElement))
     if not run.key:
         return b"[%s]\n" % elements
@@ -205,7 +205,7 @@ def read_runs(path: Path, finder: RunFinder | None = None) -> list[Run]:
 
 
 def read_head_run(head: bytes, lists: MessageLists = DEFAULT_MESSAGE_LISTS) -> Run | None:
-    """Return the first run in the head of a file, which may end in the middle of a value, or None if there is none."""
+    """Return the first run in the head of a file, or None if there is none. The head may end within a value."""
     return next(iter(find_runs(parse_first_values(head), lists)), None)
 
 
@@ -230,7 +230,7 @@ def parse_document(data: bytes) -> tuple[Element, str | None]:
 
 
 def _parse_values(data: bytes) -> tuple[list[Element], str | None]:
-    """Parse the JSON value in a file, or the values on its lines; returns the same as :func:`parse_document`."""
+    """Return the JSON value in a file, or the values on its lines, and the incomplete text at the end (or None)."""
     try:
         value, torn = parse_document(data)
         return [value], torn
@@ -253,7 +253,7 @@ def _parse_values(data: bytes) -> tuple[list[Element], str | None]:
 
 
 def find_runs(values: list[Element], lists: MessageLists = DEFAULT_MESSAGE_LISTS) -> list[Run]:
-    """Return the runs among the JSON values of a file: the values themselves, or the message lists inside them."""
+    """Return the runs in the JSON values of a file: the values themselves as one run, or each list inside them."""
     if len(values) == 1 and (elements := decode_items(values[0])) is not None:
         values = elements
     if any(map(lists.is_element, values[:MAX_CHECKED_ELEMENTS])):
@@ -262,7 +262,7 @@ def find_runs(values: list[Element], lists: MessageLists = DEFAULT_MESSAGE_LISTS
 
 
 def collect_runs(values: list[Element], parse: Callable[[Element], Run | None], problem: str) -> list[Run]:
-    """Parse values into runs. A value that *parse* rejects is added to the run before it as a broken element."""
+    """Return the runs that *parse* finds in values. Any other value becomes a broken element of the run before it."""
     runs: list[Run] = []
     strays: list[Element] = []
     for value in values:
@@ -295,7 +295,7 @@ def _parse_text(element: Element) -> Any:
 
 
 def _choose_sent_list(lists: dict[str, list[Element]], members: dict[str, Element]) -> tuple[str, str]:
-    """Return the name of the message list whose size is closest to the recorded tokens, and the reason in words."""
+    """Return the message list (by name) closest in size to the recorded usage, or else the first, and the reason."""
     sizes = {key: bytes_to_tokens(sum(map(count_element_bytes, elements))) for key, elements in lists.items()}
     list_names = " and ".join(f"{key} (est. {size:,} tokens)" for key, size in sizes.items())
     recorded = _parse_input_tokens(members.get("response"))
@@ -316,7 +316,7 @@ def _parse_input_tokens(response: Element) -> int:
 
 
 def _unwrap_log_entry(members: dict[str, Element]) -> dict[str, Element] | None:
-    """Return the members of a log entry, merged with the members of the request in it (an object or JSON text)."""
+    """Return a log entry's members merged with those of its request (object or JSON text), or None without one."""
     key = next((key for key in WRAPPER_KEYS if key in members), None)
     if key is None:
         return None

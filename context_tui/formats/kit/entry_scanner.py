@@ -29,11 +29,11 @@ MISSING_REASON = "it is listed, and not there"
 
 
 class Entry(NamedTuple):
-    """A message as the agent recorded it, and its id.
+    """A message as the agent recorded it, with its id.
 
-    ``texts`` begin with the message's own text. ``columns`` are further values, which are not shown. ``problem`` is the
-    reason why the entry cannot be a message, or "": with ``files.TOO_LARGE``, the texts are not read, and have
-    ``unread_bytes`` if their size is known.
+    ``texts`` begin with the message's own text. ``problem`` is the reason why the entry cannot be a message, or "".
+    ``columns`` are further values, which are not displayed. If ``problem`` is ``files.TOO_LARGE``, the texts were not
+    read, and ``unread_bytes`` is their size (0 if unknown).
     """
 
     id: str
@@ -53,7 +53,7 @@ class Entry(NamedTuple):
 
 
 class EntrySource(Protocol):
-    """Interface of a session's source of entries. Its methods raise UnreadableSession if it cannot be read."""
+    """Interface for reading a session's entries. The methods raise UnreadableSession if that fails."""
 
     @property
     def path(self) -> Path:
@@ -75,19 +75,19 @@ class EntrySource(Protocol):
 class EntryShape(Protocol):
     """Interface of a format's entry parser. It keeps state between entries, so every scan creates a new one.
 
-    A shape may also have ``entry_name``, what users call an entry if not ``message``.
+    A shape may also have ``entry_name``, the word for an entry in messages to users (default: ``message``).
     """
 
     def parse(self, entry: Entry) -> ParsedRecord:
-        """Parse an entry, or raise ValueError if it is not a message. The result must depend on nothing else."""
+        """Parse an entry, or raise ValueError if it is not a message. The result must depend on the entry alone."""
 
     def add_facts(self, entry: Entry, parsed: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
-        """Add facts other than the messages. *messages* are the ones that the entry added, if any."""
+        """Add an entry's facts other than its messages. *messages* are the numbers of these, perhaps none."""
 
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
         """Complete the facts after the last entry, and return the messages in each abandoned branch.
 
-        It is called again whenever more entries have been read.
+        The scanner calls this again whenever more entries have been read.
         """
 
 
@@ -168,7 +168,7 @@ class _EntryPass:
                 self.shape.add_facts(entry, added[0], range(old_count, len(builder.facts)), builder)
 
     def is_unchanged(self, ids: Sequence[str]) -> bool:
-        """Return whether *ids*, as listed now, begin with the entries read so far, and these are unchanged."""
+        """Return whether *ids* (as listed now) begin with the ids read so far, and those entries are unchanged."""
         count = len(self.checksums)
         if [*ids[:count]] != self.ids[:count]:
             return False
@@ -264,13 +264,13 @@ def replace_compactions(facts: Facts, compactions: Iterable[Compaction]) -> None
 
 
 def replace_summaries(facts: Facts, summaries: Iterable[int]) -> None:
-    """Replace a session's compactions with full ones, which leave only their summaries in the context."""
+    """Replace a session's compactions with full ones, each of which leaves one of *summaries* as the whole context."""
     prefixes = (Spans(range(message, message + 1)) for message in summaries)
     replace_compactions(facts, (Compaction(prefix[0], "full", prefix=prefix) for prefix in prefixes))
 
 
 def replace_usage(facts: Facts, usage: Usage, message: int) -> None:
-    """Record *usage* for the session's only known request, with *message* as the reply to it."""
+    """Record *usage* for the only known request of a session, to which *message* is the reply."""
     time = facts.end_time[message]
     if facts.requests:
         facts.revise_request(facts.requests[0], usage)
@@ -286,7 +286,7 @@ def split_branch_id(session_id: str) -> tuple[str, str]:
 
 
 def find_branch_in(main: SessionInfo, session_id: str, sessions: Sequence[SessionInfo]) -> SessionInfo | None:
-    """Return the branch that *session_id* names, or None if it is not the id of a branch of one of *sessions*."""
+    """Return the branch named *session_id*, or None if that names no branch of one of *sessions*."""
     parent_id, branch = split_branch_id(session_id)
     session = next((each for each in sessions if each.id == parent_id), None)
     return replace(session, id=session_id, title=branch, parent=main.path) if session and branch else None
@@ -316,7 +316,7 @@ class RowSource(ABC):
         """Return the session's message ids, in order."""
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
-        """Return the entries with the given ids, in the same order. If one is too large, query each separately."""
+        """Return the entries with the given ids, in the same order. If a value is too large, query row by row."""
         try:
             entries = self.query_entries(ids, files.MAX_RECORD_BYTES)
         except ValueTooLarge:
@@ -327,10 +327,10 @@ class RowSource(ABC):
 
     @abstractmethod
     def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
-        """Map the given ids to their entries, or raise ValueTooLarge if a value exceeds *max_value_bytes*."""
+        """Return the entries with the given ids, keyed by id, or raise ValueTooLarge if a value is too large."""
 
     def select_messages(self, names: Sequence[str], ids: Sequence[Any], max_value_bytes: int) -> list[tuple[Any, ...]]:
-        """Return these columns of the messages with the given ids, in any order, with None for one that is missing."""
+        """Return the columns *names* of the messages with the given ids, in any order. A missing column is None."""
         columns = ", ".join(name if name in self.columns else "NULL" for name in names)
         sql = f"SELECT {columns} FROM {self.message_table} WHERE id IN ({format_placeholders(ids)})"
         return self.database.query(sql, ids, max_value_bytes=max_value_bytes)
@@ -353,11 +353,11 @@ def format_placeholders(ids: Sequence[str]) -> str:
 def list_table_sessions(
     path: Path, format_name: str, tables: tuple[str, str], columns: Sequence[str], sizes_sql: str, cwd: str = ""
 ) -> list[SessionInfo]:
-    """Return the sessions in a database that have messages, with the oldest first.
+    """Return the sessions in a database that have messages, oldest first.
 
-    A session that has messages but no row of its own is listed with only its id. *tables* are those of the sessions and
-    the messages; *sizes_sql* selects ids and sizes. *columns* are those for the id, parent, title, alternative title,
-    folder (default: *cwd*), time of the last change and time of creation, "" for one that the format does not have.
+    A session that has messages but no row of its own is listed with only its id. *tables* are the tables of sessions
+    and of messages. *columns* name the id, parent, title, alternative title, folder (default: *cwd*), time of the last
+    change and time of creation, with "" for a column that the format lacks. *sizes_sql* selects ids and sizes.
     """
     with closing(Database(path)) as database:
         size_rows = database.query(sizes_sql) if path.stat().st_size <= MAX_SIZED_DATABASE_BYTES else []

@@ -18,7 +18,7 @@ class FileChanged(UnreadableSession):
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """Open a regular file for reading, or raise UnreadableSession, also for a folder, a pipe or a device."""
+    """Open a regular file for reading. Raises UnreadableSession if that fails, or for a folder, pipe or device."""
     try:
         return open_regular_file(path)
     except FileNotFoundError:
@@ -52,7 +52,7 @@ def read_status(path: str | Path) -> os.stat_result:
 
 
 def read_file_stamp(path: str | Path) -> tuple[int, int] | None:
-    """Return a file's modification time and size, which show whether it was written to, or None if it is missing."""
+    """Return a file's modification time (ns) and size, which change when it is written, or None if it is missing."""
     try:
         status = os.stat(path)
     except OSError:
@@ -86,7 +86,7 @@ ALL_PROJECTS = "all projects"
 
 
 def find_working_folder() -> Path:
-    """Return the working folder, or its former path (from ``PWD``) or the root folder if it was deleted."""
+    """Return the working folder. If it was deleted, return its former path (from ``PWD``), or else the root folder."""
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -105,7 +105,7 @@ def find_data_home(environ: Mapping[str, str]) -> Path:
 
 
 def find_program_folder(environ: Mapping[str, str], name: str, *default: str) -> Path:
-    """Return the folder in the variable *name* (with ``~`` expanded), or else *default* below the home folder."""
+    """Return the folder in environment variable *name* (with ``~`` expanded), or else *default* in the home folder."""
     home, value = find_home_folder(environ), environ.get(name)
     if not value:
         return home.joinpath(*default)
@@ -120,5 +120,5 @@ def list_entries(folder: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
 
 
 def list_files(folder: str | os.PathLike[str], *suffixes: str) -> list[Path]:
-    """Return the paths in a folder that end with one of *suffixes*, sorted by name. No file is opened."""
+    """Return the paths in a folder that end with one of *suffixes*, sorted by name, without opening a file."""
     return [Path(entry.path) for entry in list_entries(folder) if entry.name.endswith(suffixes)]

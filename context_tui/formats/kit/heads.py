@@ -26,7 +26,7 @@ _CLOSING_BRACKETS = {ord("{"): ord("}"), ord("["): ord("]")}
 
 
 def find_complete_prefix(data: bytes) -> tuple[int, bytes] | None:
-    """Find where the last complete value ends in JSON text that was cut off, and the brackets that then close the text.
+    """Return the end of the last complete value in JSON text that was cut off, and the brackets that close it there.
 
     Returns None if the text is not cut off or is not JSON.
     """
@@ -49,7 +49,7 @@ def find_complete_prefix(data: bytes) -> tuple[int, bytes] | None:
 
 
 def _parse_truncated(data: bytes) -> Any:
-    """Parse a truncated JSON text as far as possible: with its unfinished string, or without its last value."""
+    """Parse truncated JSON text as far as possible, with its unfinished string or else without its last value."""
     prefix = find_complete_prefix(data)
     if prefix is None:
         raise ValueError("not one JSON value that was cut off")
@@ -61,14 +61,14 @@ def _parse_truncated(data: bytes) -> Any:
 
 
 def read_head(path: Path, size: int = HEAD_BYTES) -> bytes:
-    """Return the first *size* bytes of a file, or none if it is unreadable."""
+    """Return the first *size* bytes of a file, or b"" if it is unreadable."""
     with suppress(OSError, UnreadableSession), open_regular(path) as file:
         return file.read(size)
     return b""
 
 
 def read_tail(path: Path) -> bytes:
-    """Return the last ``HEAD_BYTES`` bytes of a file without those of its head, or none if it is unreadable."""
+    """Return the last ``HEAD_BYTES`` bytes of a file that are not in its head, or b"" if it is unreadable."""
     with suppress(OSError, UnreadableSession), open_regular(path) as file:
         file.seek(max(os.fstat(file.fileno()).st_size - HEAD_BYTES, HEAD_BYTES))
         return file.read(HEAD_BYTES)
@@ -92,7 +92,7 @@ def read_first_object(path: Path) -> dict[str, Any]:
 
 @lru_cache(maxsize=2)
 def parse_first_values(head: bytes) -> list[Any]:
-    """Return the JSON values in the head of a file: one document (perhaps cut off), or those on its first lines.
+    """Return the JSON values in the head of a file: one document (perhaps cut off), or the values on its first lines.
 
     The result is cached, as every format inspects the same head, so callers must not modify it.
     """

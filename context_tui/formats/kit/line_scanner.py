@@ -30,7 +30,7 @@ class LineShape(Protocol):
     def parse(self, record: Record) -> ParsedRecord:
         """Parse the JSON object on one line, or raise ValueError with the reason if it is not understood.
 
-        It is called again when the text is displayed, and must return the same result for the same record.
+        A record is parsed again when its text is displayed, and the result must then be the same.
         """
 
 
@@ -56,7 +56,7 @@ class LineContent(RecordContent):
         return self.file.is_unchanged()
 
     def read_record(self, row: int) -> Record:
-        """Return the record in a row, read again from its line. The row must not be a problem."""
+        """Read the record in *row* again from its line, and return it. The row must not be a problem."""
         if self.first is not None and self.facts.record_place[row] == OTHER_FILE_OFFSET:
             return self.first
         return parse_object(self.file.read_range(self.facts.record_place[row], self.facts.record_length[row]))
@@ -135,7 +135,7 @@ def is_whole_file(session: Session) -> bool:
 
 
 def copy_lines(session: Session, path: Path) -> list[str] | None:
-    """Copy the lines read so far to *path*. Return notes, or None if this cannot be done (see ``Format.copy``)."""
+    """Copy the lines read so far to *path*, and return notes, or None if that is impossible (see ``Format.copy``)."""
     content = session.content
     if not isinstance(content, LineContent) or not is_whole_file(session):
         return None
@@ -143,7 +143,7 @@ def copy_lines(session: Session, path: Path) -> list[str] | None:
 
 
 def copy_read_lines(file: LineFile, facts: Facts, path: Path) -> list[str]:
-    """Copy the lines read so far to the new file *path*, and return a note if the file has more bytes, else []."""
+    """Copy the lines read so far to the new file *path*, and return a note on unread bytes, or [] if there are none."""
     with path.open("xb") as out:
         ends = map(sum, zip(facts.record_place, facts.record_length, strict=True))
         file.copy_to(max(ends, default=0), out)
@@ -153,6 +153,6 @@ def copy_read_lines(file: LineFile, facts: Facts, path: Path) -> list[str]:
 
 
 def list_only_session(path: Path, format_name: str, title: str = "") -> list[SessionInfo]:
-    """Return a list with the only session in a file (see ``Format.list_sessions``). The default title is its name."""
+    """Return a list of a file's only session (see ``Format.list_sessions``). The default title is the file name."""
     status = read_status(path)
     return [SessionInfo(str(path), format_name, "", title or path.stem, time=status.st_mtime, bytes=status.st_size)]

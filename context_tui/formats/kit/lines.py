@@ -1,4 +1,4 @@
-"""Read files of JSON lines once, memory-mapped, in short steps that can be resumed later.
+"""Read memory-mapped files of JSON lines in one pass, in short steps that can be resumed later.
 
 Torn last lines, several values on one line, and lines that are too long are handled.
 """
@@ -49,9 +49,9 @@ FAST_PATH_LINES = 16
 class LineFile:
     """A file of lines that end with ``\\n``. It is closed when nothing refers to this object any more.
 
-    A file may be read only up to *end*, and may continue another one, its *base*. Places of records count from the
-    first byte of the first file; ``start`` is the place of this file's first byte. Reading raises FileChanged after the
-    file was shortened, rewritten, or replaced by another one.
+    Only the bytes before *end* are read. A file may continue another one, its *base*: the place of a record is then its
+    offset from the first byte of the first file, and ``start`` is the place of this file's first byte. Reading raises
+    FileChanged after the file was shortened, rewritten or replaced.
     """
 
     def __init__(self, path: Path, end: int = sys.maxsize, base: LineFile | None = None) -> None:
@@ -113,7 +113,7 @@ class LineFile:
     def save_fingerprint(self, end: int) -> None:
         """Extend the checksum to *end*, the end of the bytes that were just read.
 
-        This cannot wait: a later change in place would alter the map too, so the map would equal the changed file.
+        Later would be too late: a change in place alters the map as well, so the checksum would be that of the change.
         """
         if end > self._read:
             with memoryview(self.data) as data:
@@ -177,7 +177,7 @@ class LineReader(Generic[R]):
     """
 
     def __init__(self, file: LineFile, facts: Facts, parse: Callable[[bytes], R], prefix: str = "") -> None:
-        """Start a pass over *file* that adds problems to *facts*; *prefix* begins the names of lines in messages.
+        """Start a pass over *file* that adds problems to *facts*; *prefix* precedes ``line 12`` in messages.
 
         *parse* parses the bytes of one JSON value to a record, or raises ValueError with the reason.
         """
@@ -193,7 +193,7 @@ class LineReader(Generic[R]):
 
     @property
     def place(self) -> int:
-        """The place at which the next line begins."""
+        """The place of the next line."""
         return self._file.start + self._offset
 
     @property
@@ -208,7 +208,7 @@ class LineReader(Generic[R]):
         fast_path: FastPath | None = None,
         handle_large_record: LargeRecordHandler | None = None,
     ) -> bool:
-        """Read at least one step, and more until *deadline* (of ``time.perf_counter``); return whether it is the end.
+        """Read one step, then more until *deadline* (by ``time.perf_counter``); return whether the end is reached.
 
         *fast_path* reads usual lines more quickly, and *handle_large_record* handles lines of more than ``STEP_BYTES``
         if there is a deadline. Raises FileChanged if the file was changed other than by appending.
@@ -238,7 +238,7 @@ class LineReader(Generic[R]):
         self.add_note(self._facts.add_record(place, length, RecordKind.PROBLEM), reason)
 
     def add_note(self, record: int, note: str) -> None:
-        """Report a problem in a part of a record that was added before."""
+        """Add a problem with a part of *record*, which was added before."""
         self._facts.problems.append(Problem(self.line_label, note, record))
 
     def _read_steps(
@@ -321,7 +321,7 @@ class LineTail:
         self.path, self.end, self._inode = path, 0, 0
 
     def is_replaced(self) -> bool:
-        """Return whether the file was replaced or shortened. If so, the next read starts again."""
+        """Return whether the file was replaced or shortened. If so, the next read starts at its beginning."""
         status = os.stat(self.path)
         is_replaced = self.end > 0 and (status.st_ino != self._inode or status.st_size < self.end)
         self.end, self._inode = 0 if is_replaced else self.end, status.st_ino

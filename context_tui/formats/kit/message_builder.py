@@ -27,8 +27,8 @@ T = TypeVar("T")
 class _Record:
     """Members of every kind of record.
 
-    In a tree, a record has a ``key``, and the key of the record that it follows is its ``parent_key`` (None: the record
-    before it). ``notes`` name the parts of a record that were not understood.
+    In a tree, a record has a ``key``, and ``parent_key`` is the key of the record that it follows (None: the one before
+    it in the file). ``notes`` name the parts of a record that were not understood.
     """
 
     key: str = ""
@@ -52,10 +52,10 @@ class MetadataRecord(_Record):
 
 @dataclass(frozen=True)
 class UsageRecord(_Record):
-    """Usage recorded apart from the newest assistant message, for the request that this message answers.
+    """Usage of the newest assistant message's request, recorded apart from the message.
 
-    ``reasoning`` is the runtime's estimate of hidden reasoning in tokens, ``time`` is in epoch milliseconds (-1:
-    unknown).
+    ``time`` is in epoch milliseconds (-1: unknown), ``reasoning`` is the runtime's estimate of hidden reasoning in
+    tokens.
     """
 
     usage: Usage | None
@@ -74,8 +74,8 @@ class FullCompactionRecord(_Record):
         kept_messages: number of messages just before the summary that stay in the context and now follow the summary.
         context: any other new context, in prompt order: keys of earlier records, and numbers of messages in this
             record.
-        kept_since: the first earlier record that stays, by its key or by its number in the file from 0, if everything
-            since then stays except earlier summaries.
+        kept_since: the record from which everything stays except earlier summaries, by its key or by its number in the
+            file from 0.
         has_summary: False if the message is an ordinary one.
     """
 
@@ -99,8 +99,8 @@ class CompactionDetailsRecord(_Record):
 class MicroCompactionRecord(_Record):
     """A microcompaction, which clears single blocks from the context.
 
-    ``cleared_keys`` are ids of calls whose results were cleared, keys of records whose blocks were all cleared, or a
-    record's key with the number of one cleared block. ``tokens_before`` and ``saved_tokens`` are as recorded.
+    ``tokens_before`` and ``saved_tokens`` are as recorded. ``cleared_keys`` are ids of calls whose results were
+    cleared, keys of records whose blocks were all cleared, or such keys with the number of one cleared block.
     """
 
     trigger: str | None = None
@@ -111,7 +111,7 @@ class MicroCompactionRecord(_Record):
 
 @dataclass(frozen=True)
 class MessageRecord(_Record):
-    """A message, or more blocks for one: records with the same ``message_id`` form one message.
+    """A message, or further blocks of one: records with the same ``message_id`` form one message.
 
     With ``has_results``, the blocks are tool results. All results since the last assistant message form one user
     message, unless their ``result_group`` differs. ``is_injected`` marks text that the runtime inserted; if it inserted
@@ -158,8 +158,8 @@ class HistoryRecord(_Record):
 class RewindRecord(_Record):
     """A rewind, which abandons the record ``target`` and everything after it.
 
-    If the target is not in the context, nothing happens, unless ``or_start`` is set: then the whole context is
-    abandoned.
+    If the target is unknown, nothing happens. With ``or_start``, the whole context is abandoned if the target is not in
+    it.
     """
 
     target: str
@@ -222,7 +222,7 @@ def group_records(*records: RecordCase) -> ParsedRecord:
 
 
 def validated(parse: Callable[P, ParsedRecord]) -> Callable[P, ParsedRecord]:
-    """Return *parse* wrapped so that the blocks and usage in its result are validated, in scans and in later reads."""
+    """Wrap *parse* so that the blocks and usage in its result are validated, both in scans and in later reads."""
 
     @problems_as_value_errors
     @wraps(parse)
@@ -238,7 +238,7 @@ def validated(parse: Callable[P, ParsedRecord]) -> Callable[P, ParsedRecord]:
 
 
 def problems_as_value_errors(function: Callable[P, T]) -> Callable[P, T]:
-    """Return *function* wrapped so that failures become ValueError, which callers report as a problem of the record."""
+    """Wrap *function* so that its defects raise ValueError, which callers report as a problem of the record."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -260,7 +260,7 @@ SHAPE_RENAMES = {
 
 
 def prepare_shape(shape: object, builder: MessageBuilder) -> None:
-    """Pass the ``read_tools`` and ``path_keys`` of *shape* to the facts, or raise an Error if it uses old names."""
+    """Copy a shape's settings for tools, paths and side requests to the facts, or raise Error for old member names."""
     if renames := format_renames(shape, SHAPE_RENAMES):
         raise Error(f"{type(shape).__name__} is written for an older context-tui: {renames}")
     builder.facts.has_side_requests = getattr(shape, "has_side_requests", False)
@@ -313,7 +313,7 @@ class RecordAdder:
     ) -> tuple[ParsedRecord, int] | None:
         """Parse a record, with *context* as further arguments, and add it to the builder.
 
-        Returns the record with the number of its first message (-1 if it has none), or None if it is a problem.
+        Returns the parsed record and the number of its first message (-1 if it has none), or None for a problem.
         """
         try:
             parsed = self.resolve(record, self.parse(record, *context))
@@ -456,7 +456,7 @@ class MessageBuilder:
     def _add_further_message(
         self, record: MessageRecord, row: int, number: int, numbers: dict[int, int], owner: int
     ) -> int:
-        """Add message *number* of a record. *owner*, and the result, is the last message with a key, or -1."""
+        """Add message *number* of a record, and return the record's last message with a key (*owner* so far), or -1."""
         numbers[number] = message = self._add_message(record, starts_message=True)
         self.facts.share_record(message, row, number)
         if record.key:
@@ -467,7 +467,7 @@ class MessageBuilder:
         return owner
 
     def _add_message(self, record: MessageRecord, *, starts_message: bool = False) -> int:
-        """Add a message, or (unless *starts_message*) further blocks of an open one; return the message."""
+        """Add a message, or further blocks of an open one (unless *starts_message*), and return its number."""
         facts, parent = self.facts, self._find_parent_of_record(record)
         message = -1 if starts_message else self._find_open_message(record, parent)
         if message >= 0:
@@ -533,7 +533,7 @@ class MessageBuilder:
             self._version_by_key[record.key] = record.version
 
     def _rewind(self, key: str, *, or_start: bool) -> None:
-        """Abandon a record with its descendants, so that the next message follows the message before it."""
+        """Abandon a record with its descendants, so that the next message follows the one before the record."""
         message = self._message_by_key.get(key, -1)
         is_in_context = key in self._message_by_key and message in (-1, *self._find_current_path(message))
         if or_start and not is_in_context:
@@ -595,7 +595,7 @@ class MessageBuilder:
         facts.add_compaction(compaction)
 
     def _add_full_compaction(self, record: FullCompactionRecord, messages: dict[int, int]) -> None:
-        """Add a full compaction; its summary is the first of *messages*, those of its record keyed by number."""
+        """Add a full compaction. *messages*, keyed by number, are those of its record, and the first is the summary."""
         summary = next(iter(messages.values()))
         if record.kept_since is not None:
             prefix = Spans.from_numbers([summary, *self._find_kept_since(record.kept_since, summary)])
@@ -608,14 +608,14 @@ class MessageBuilder:
         self.facts.add_compaction(Compaction(summary, "full", record.trigger, record.tokens_before, prefix))
 
     def _find_context_messages(self, key_or_number: str | int, messages: dict[int, int]) -> tuple[int, ...]:
-        """Return the messages named by an element of a new context: a record's key, or a number in this record."""
+        """Return the messages that an element of a new context names: a record's key, or a number in this record."""
         if isinstance(key_or_number, int):
             return (messages.get(key_or_number, -1),)
         message = self._message_by_key.get(key_or_number, -1)
         return (message, *self._further_messages.get(message, ()))
 
     def _find_kept_since(self, since: str | int, summary: int) -> list[int]:
-        """Return the ancestors of a summary from the record *since* on, in order, without earlier summaries."""
+        """Return a summary's ancestors from record *since* on, without earlier summaries; [] if *since* is not one."""
         if isinstance(since, str):
             first = self._message_by_key.get(since, -1)
         else:
@@ -644,7 +644,7 @@ class MessageBuilder:
         self.facts.problems.append(Problem(location, reason, row))
 
     def set_request(self, model: Any, window: Any, tools: Any) -> None:
-        """Set the model, the context window and the tools of a recorded request. An invalid window is a problem."""
+        """Set the model, the context window and the tools of a recorded request. An invalid window adds a problem."""
         self.facts.model = truncate_name(model) if isinstance(model, str) else None
         try:
             self.facts.window = parse_tokens(window, "context_window") or None

@@ -108,7 +108,7 @@ def filter_known_items(items: Any) -> tuple[list[Item], list[str]]:
 
 
 def parse_response_items(items: Any) -> MessageRecord | MetadataRecord:
-    """Parse a response's items as one assistant message (metadata if it has no blocks), with notes on unknown items."""
+    """Return a response's items as one assistant message (metadata without blocks), with notes on unknown items."""
     known_items, notes = filter_known_items(items)
     parsed = map(parse_item, known_items)
     blocks = [block for each in parsed if isinstance(each, MessageRecord) for block in each.blocks]
@@ -142,7 +142,7 @@ def _parse_blocks(content: Any) -> list[Block]:
 
 
 def _parse_block(part: Any) -> Block:
-    """Parse a content part. A part without a counterpart stays unchanged, and estimators cannot measure it."""
+    """Convert a content part to a block. A part of another type stays unchanged, and its size is unknown."""
     if not isinstance(part, dict):
         return build_text(part) if isinstance(part, str) else {"type": "unknown", "value": part}
     kind = part.get("type")
@@ -221,7 +221,7 @@ class ItemWriter:
     def _reuse_items(
         self, origin: Origin, items: list[Item], injected: list[bool], by_assistant: bool
     ) -> Iterator[WrittenItem]:
-        """Yield the recorded items; items with a changed or removed block are built anew."""
+        """Yield the recorded items, except that items with a changed or removed block are built anew."""
         first_block = first_remaining = 0
         for item in items:
             record = parse_item(item)
@@ -241,7 +241,7 @@ class ItemWriter:
                 yield from self._build_items(remaining, flags, by_assistant)
 
     def _build_items(self, blocks: list[Block], injected: list[bool], by_assistant: bool) -> Iterator[WrittenItem]:
-        """Build items from blocks: results first, then texts, merged while their role is the same."""
+        """Yield items built from blocks: first the results, then the rest, with adjacent content of one role merged."""
         results = [block for block in blocks if block.get("type") == "tool_result"]
         flagged = zip(blocks, injected, strict=True)
         other_blocks = [(block, is_injected) for block, is_injected in flagged if block not in results]

@@ -1,7 +1,7 @@
 """Parse the usage recorded for one request, in the forms of several providers.
 
 Anthropic's input tokens exclude cached tokens; those of OpenAI, Google and LiteLLM (for all providers) include them. An
-invalid size raises a ValueError that names it.
+invalid token count raises a ValueError that names it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from context_tui.session.facts import Usage
 def parse_openai_usage(value: Any) -> Usage | None:
     """Parse usage from Chat Completions, the Responses API or Codex, or return None if there is none.
 
-    Cached tokens count as part of the input tokens, except if they are more than these, as some older proxies report.
+    The input tokens include cached tokens, unless there are more of the latter, as some older proxies report.
     """
     if not isinstance(value, dict):
         return None
@@ -55,8 +55,8 @@ def parse_usage(
 ) -> Usage | None:
     """Parse usage whose members have the given names, or return None if they are all missing or 0.
 
-    The members in *output* are added up, as reasoning is often recorded separately. With *includes_cache*, input tokens
-    include cached ones, as OpenAI's and Google's do.
+    The members in *output* are added up, as reasoning is often recorded separately. With *includes_cache*, the tokens
+    in *fresh* include cached ones, as OpenAI's and Google's do.
     """
     if not isinstance(value, dict):
         return None
@@ -71,7 +71,7 @@ def parse_usage(
 
 
 def make_cached_usage(input_tokens: int, cache_read: int, cache_write: int, output: int) -> Usage:
-    """Return usage whose input tokens include cached ones, unless there are more cached than input tokens."""
+    """Return usage from input tokens that include cached ones, unless there are more cached than input tokens."""
     cached = cache_read + cache_write
     fresh = input_tokens - cached if cached <= input_tokens else input_tokens
     return Usage(fresh, cache_read, cache_write, 0, output)

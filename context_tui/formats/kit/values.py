@@ -114,14 +114,14 @@ def format_title(text: str) -> str:
 
 
 def parse_blocks(content: Any) -> list[Block]:
-    """Return message content as blocks. A string becomes a text block, another value a block of type unknown."""
+    """Return message content as blocks. A string becomes a text block, any other value a block of type unknown."""
     if content is None:
         return []
     return [parse_block(item) for item in (content if isinstance(content, list) else [content])]
 
 
 def parse_role(message: Any, roles: Mapping[str, Role] = SPEAKERS) -> Role:
-    """Return the role of a recorded message, as *roles* translates it, or raise ValueError if there is none."""
+    """Return the role of a recorded message, looked up in *roles*, or raise ValueError if it has no known role."""
     if not isinstance(message, dict):
         raise ValueError("not a message: not a JSON object")
     name = message.get("role")

@@ -1,4 +1,4 @@
-"""Helpers for writers: JSON, tool schemas, injected blocks, tool results as text, and counting what gets lost."""
+"""Helpers for writers: JSON, tool schemas, injected blocks, tool results as text, and counts of losses."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ INJECTED_LOSS = "injected blocks that look typed now"
 
 
 def convert_body_blocks(result: Block, convert: Callable[[Block], T | None], losses: Losses, loss: str) -> list[T]:
-    """Convert the blocks in a tool result's body. Those for which *convert* returns None are counted as *loss*."""
+    """Return the converted blocks of a tool result's body. Those that *convert* makes None are counted as *loss*."""
     body = result["content"]
     pairs = [(block, new) for block in body if (new := convert(block))]
     if len(pairs) < len(body):
@@ -113,7 +113,7 @@ def convert_body_blocks(result: Block, convert: Callable[[Block], T | None], los
 
 
 def convert_blocks(blocks: list[Block], convert: Callable[[Block], T | None], losses: Losses, program: str) -> list[T]:
-    """Convert a message's blocks. Those for which *convert* returns None are left out, as *program* lacks them."""
+    """Return a message's converted blocks. Those that *convert* makes None are losses that *program* cannot hold."""
     pairs = [(block, convert(block)) for block in blocks]
     for block, new in pairs:
         if new is None:

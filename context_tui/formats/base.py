@@ -44,7 +44,7 @@ class Advance(NamedTuple):
 
 
 class SessionFile(NamedTuple):
-    """A session file in the folder where its program keeps sessions, and the name of its project ("" if unknown)."""
+    """A session file that a program keeps, its project's name ("" if unknown), and whether that project is current."""
 
     path: Path
     project: str
@@ -59,7 +59,7 @@ Lister = Callable[[Path], list[SessionInfo]]
 
 
 class Scanner(Protocol):
-    """A pass over one session that can be resumed. Its facts do not depend on the size of the steps."""
+    """A scan of one session in steps. The facts that it collects do not depend on the size of the steps."""
 
     @property
     def progress(self) -> float:
@@ -72,7 +72,7 @@ class Scanner(Protocol):
         """
 
     def session(self) -> Session:
-        """Return the part read so far as a session that does not change any more."""
+        """Return the part read so far as a session, which later steps do not change."""
 
 
 class Format(Protocol):
@@ -85,7 +85,7 @@ class Format(Protocol):
     Attributes:
         name: name of the format on the command line.
         about: description in one line.
-        suffixes: file suffixes by which folders are searched. New files get the first one.
+        suffixes: suffixes of the files to search for in folders. New files get the first one.
         from_source: the part of the reader that was checked only against the program's source, not against a real file:
             :data:`ALL_FROM_SOURCE`, or a few words.
         checked_with: the program's version whose requests were compared with its session files (``make agents``).
@@ -130,12 +130,12 @@ class Format(Protocol):
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         """Return the sessions in a file, in file order. This must be quick.
 
-        The only or main session has the id "" (in a database, every session has one). Raises UnreadableSession if the
-        file cannot be read.
+        The only or main session has the id "", but in a database every session has an id of its own. Raises
+        UnreadableSession if the file cannot be read.
         """
 
     def make_lister(self) -> Lister:
-        """Return a function like :meth:`list_sessions` that looks up data shared by the files in a folder only once."""
+        """Return a function like :meth:`list_sessions` that caches data shared by the files in a folder."""
         return self.list_sessions
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
@@ -149,7 +149,7 @@ class Format(Protocol):
         return tuple(kind for kind in self.unrecorded if not held.get(kind))
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """Return a session that only a full read would list, such as a branch, or None if *session_id* names none."""
+        """Return the session *session_id* if it is one that only a full read finds, such as a branch, else None."""
         return None
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
@@ -168,7 +168,7 @@ class Format(Protocol):
         return []
 
     def reads_all_siblings(self, path: Path) -> bool:
-        """Return whether the program would load any file that is put next to *path* as another session."""
+        """Return whether the program would load every other file in the folder of *path* as a session too."""
         return False
 
     def read_title(self, path: Path) -> str:
@@ -176,9 +176,9 @@ class Format(Protocol):
         return ""
 
     def related_files(self, path: Path) -> Iterable[Path]:
-        """Return other files and folders that help to describe the sessions in a file, whether they exist or not.
+        """Return other files and folders that contribute to the sessions in a file, whether they exist or not.
 
-        A folder stands for the files directly in it. Cached data about a session stays valid until one of these
+        A folder stands for the files directly in it. Cached data about a session stays valid until a related file
         changes.
         """
         return ()

@@ -1,4 +1,4 @@
-"""agent-sdk, and the similar output of ``claude -p --output-format stream-json``.
+"""Read and write sessions of agent-sdk, and read the similar output of ``claude -p --output-format stream-json``.
 
 A session is a JSON Lines file with messages, system events and results, each with a ``session_id``.
 """
@@ -60,13 +60,13 @@ def is_stream_record(value: Record) -> bool:
 
 
 def is_agent_sdk(records: list[Record]) -> bool:
-    """Return whether the records are agent-sdk's, which have ``content`` next to ``type``, and not from a stream."""
+    """Return whether records are from agent-sdk's own file, which has ``content`` beside ``type``, not a stream."""
     has_content = ("content" in each for each in records if each.get("type") in [*ROLES])
     return next(has_content, any("permission_mode" in each for each in records))
 
 
 def find_parent_call(record: Record) -> str:
-    """Return the id of the tool call that started the record's sub-agent, or "" for a record in the main session."""
+    """Return the id of the tool call that started the record's sub-agent, or "" for a record of the main session."""
     return values.parse_id(record.get("parent_tool_use_id"))
 
 
@@ -80,13 +80,13 @@ class _HistoryMessage(NamedTuple):
 class AgentSdkShape:
     """Parser for the messages of a single agent. It ignores totals, progress, and messages from other agents.
 
-    With *agent_sdk*, the file is agent-sdk's own, not a stream; *agent* is as returned by :func:`find_parent_call`.
+    *agent_sdk* states that the file is agent-sdk's own, not a stream; *agent* is an id from :func:`find_parent_call`.
     """
 
     def __init__(self, agent_sdk: bool = False, agent: str = "") -> None:
         self._is_agent_sdk, self._agent = agent_sdk, agent
-        self._boundary: Record | None = None  # of a stream, whose summary has not been read yet
-        self._history: list[_HistoryMessage] = []  # of agent-sdk's file
+        self._boundary: Record | None = None  # in a stream, until its summary is read
+        self._history: list[_HistoryMessage] = []  # only for agent-sdk's own file
         self._results_open = False  # whether further results belong to the newest message
         self._compacted = self._resumed = False
 
@@ -107,7 +107,7 @@ class AgentSdkShape:
         return _parse_message(record, message, ROLES[kind])
 
     def resolve_in_order(self, record: Record, parsed: ParsedRecord) -> ParsedRecord:
-        """Return *parsed*, completed from earlier records. They determine the context after a compaction or new run."""
+        """Return *parsed*, completed from earlier records, which determine the context after a compaction or resume."""
         if self._is_agent_sdk:
             return self._place_in_file(record, parsed)
         if record.get("subtype") == "compact_boundary" and record.get("type") == "system":
@@ -120,7 +120,7 @@ class AgentSdkShape:
         return parsed
 
     def _parse_system(self, record: Record) -> ParsedRecord:
-        """Parse the start of a run, or the notice of a compaction; all other events are ignored."""
+        """Parse a system event. A compaction in agent-sdk's own file becomes a message, any other event metadata."""
         if record.get("subtype") == "compact_boundary":
             if not self._is_agent_sdk:
                 return MetadataRecord()
@@ -156,7 +156,7 @@ class AgentSdkShape:
 
 
 def _find_split_point(history: list[_HistoryMessage]) -> int:
-    """Return the index of the first message that agent-sdk keeps, as its ``find_split_point`` does."""
+    """Return the index of the first message that agent-sdk keeps after a summary, as its ``find_split_point`` does."""
     for count in range(KEPT_BEHIND_SUMMARY, 0, -1):
         cut = len(history) - count
         while cut > 0 and history[cut].role == Role.USER and history[cut].has_results and history[cut - 1].has_calls:
@@ -186,7 +186,7 @@ def _parse_message(record: Record, message: Record, role: Role) -> MessageRecord
 
 
 def _parse_boundary(boundary: Record) -> tuple[str | None, int | None, tuple[str, ...]]:
-    """Return the trigger of a compaction, the tokens before it, and notes on invalid values."""
+    """Return a compaction's trigger and the tokens before it (None if unknown), and notes on invalid values."""
     metadata = values.as_object(boundary.get("compact_metadata"))
     trigger = metadata.get("trigger")
     tokens_before, notes = values.parse_tokens_or_note(metadata, "pre_tokens")
@@ -197,7 +197,7 @@ _PARENT_CALL = re.compile(rb'"parent_tool_use_id"\s*:\s*"([^"\\]+)"')
 
 
 class Subagent(NamedTuple):
-    """A sub-agent: the id of the tool call that started it, and its first prompt (or else the id) as title."""
+    """A sub-agent: the id of the tool call that started it, and its title (the first prompt, or else the id)."""
 
     id: str
     title: str

@@ -1,4 +1,4 @@
-"""Write sessions in agent-sdk's form, with one line for the start and one for each message."""
+"""Write sessions for agent-sdk: JSON Lines with one line for the start and one line for each message."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def write(session: Session, path: Path) -> Losses:
 
 
 def format_usage(usage: Usage) -> dict[str, Any]:
-    """Return usage in the form in which the Messages API reports it."""
+    """Return *usage* as a ``usage`` object of the Messages API."""
     return {
         "input_tokens": usage.fresh,
         "output_tokens": usage.output,
@@ -60,7 +60,7 @@ def format_usage(usage: Usage) -> dict[str, Any]:
 
 
 def _build_block(block: Block, losses: Losses) -> Block | None:
-    """Build a block for agent-sdk; None if agent-sdk would silently ignore it on resuming."""
+    """Return *block* as agent-sdk stores it, or None if agent-sdk would silently ignore it when resuming."""
     match block:
         case {"type": "text" | "thinking" | "tool_use"} | {"type": "image", "source": {"type": "base64"}}:
             return block

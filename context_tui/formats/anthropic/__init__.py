@@ -1,4 +1,4 @@
-"""Anthropic's Messages API: a request, perhaps logged with its response, or a bare list of messages (JSON)."""
+"""Read and write requests to Anthropic's Messages API (JSON): with a logged response, or as a bare message list."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def find_reply(run: Run) -> dict[str, Any] | None:
 
 
 class AnthropicShape:
-    """Parser for the messages in a request. Their blocks stay unchanged."""
+    """Parser for the messages in a request. It keeps their blocks unchanged."""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         model = run.get("model") or (find_reply(run) or {}).get("model")
@@ -61,7 +61,7 @@ class AnthropicFormat(DocumentFormat):
     copy = staticmethod(copy_document)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Return a claim by tools, response, block types, system prompt or model, a weak one by its text, or None."""
+        """Return a claim based on tools, response, block types, system prompt or model, else a weak claim, or None."""
         run = read_head_run(head)
         if run is None or not (run.elements or run.members):
             return None

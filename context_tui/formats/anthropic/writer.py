@@ -14,7 +14,7 @@ from context_tui.text.files import read_toml
 
 _MEMBERS: dict[str, dict[str, list[str]]] = read_toml("context_tui.formats.anthropic", "blocks.toml")
 REQUIRED_MEMBERS, OPTIONAL_MEMBERS = _MEMBERS["required"], _MEMBERS["optional"]
-"""Members of a block by its type."""
+"""Required and optional members of a block, keyed by its type."""
 TOOL_MEMBERS = ("name", "description", "input_schema", "cache_control", "type", "strict", "defer_loading")
 """Members that a tool with a schema may have. A tool that the provider hosts is written unchanged."""
 
@@ -25,7 +25,7 @@ UNSUPPORTED_BLOCKS = "blocks left out that a Messages request cannot hold"
 
 
 def find_unsupported_reason(role: str, block: Block) -> str:
-    """Return why the API refuses *block* in a message of *role*, or "" if it accepts it."""
+    """Return why the API refuses *block* in a message of *role*, or "" if it accepts the block."""
     kind = str(block.get("type"))
     if kind in ("thinking", "redacted_thinking") and not block.get("signature" if kind == "thinking" else "data"):
         return "unsigned thinking blocks left out, which Anthropic refuses"

@@ -1,4 +1,4 @@
-"""Claude Code, Anthropic's coding agent for the terminal.
+"""Read and write sessions of Claude Code, Anthropic's coding agent for the terminal.
 
 Sessions are JSON Lines files, ``~/.claude/projects/PROJECT/SESSION.jsonl``, with one content block of an API message
 per line. Sub-agents are sidechains in the same file (older versions), or have their own files.
@@ -47,7 +47,7 @@ class ClaudeCodeFormat(Format):
     build_resume_command = staticmethod(paths.build_resume_command)
 
     def list_unrecorded(self, facts: Facts, at: int) -> tuple[str, ...]:
-        """Return the kinds of 2.1.215, or the few of newer versions, whose files hold each request's prompt."""
+        """Return two kinds if the file holds the prompts of requests (newer versions), else the kinds of 2.1.215."""
         return ("billing header", "output of a command") if facts.prompts else super().list_unrecorded(facts, at)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:

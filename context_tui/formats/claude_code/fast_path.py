@@ -1,8 +1,8 @@
 """Read the usual records in a Claude Code file faster than the full parser does.
 
 Nine of ten lines contain one or two blocks of a reply, tool results, or a record outside the conversation.
-``parse_usual_lines`` decodes only the fields of these that become facts. It stops at the first unusual line, which
-:mod:`~context_tui.formats.claude_code.reader` parses. Both produce the same facts.
+``parse_usual_lines`` decodes only the fields of these lines that become facts, and stops at the first other line, which
+:mod:`~context_tui.formats.claude_code.reader` parses. Both parsers produce the same facts.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class UsualBlock(msgspec.Struct, gc=False):
 
 
 class UsualMessage(msgspec.Struct, gc=False):
-    """The API message inside a record."""
+    """The API message in a usual line."""
 
     model: BoundedName = None
     id: str | None = None
@@ -97,10 +97,10 @@ _decode = msgspec.json.Decoder(UsualLine).decode
 
 
 def make_fast_path(scanner: ClaudeCodeScanner) -> FastPath:
-    """Return a function that reads lines from an offset up to the first unusual one.
+    """Return a function that reads usual lines from an offset on and stops at the first unusual line.
 
-    That function returns the offset of the unusual line and the number of lines before it. Attributes that its loop
-    needs are looked up only once, here.
+    That function returns the offset at which it stopped and the number of lines that it read. For speed, attributes
+    that its loop needs are looked up only once, here.
     """
     facts, message_by_uuid, forks = scanner.facts, scanner._message_by_uuid, scanner._forks
     parents, sibling_prompts = forks.parents, forks.forked

@@ -1,4 +1,4 @@
-"""Decode outlines of records of many megabytes in a separate process, so that no thread is blocked.
+"""Decode records of many megabytes in a separate process, with long texts truncated, so that no thread is blocked.
 
 ``python -m context_tui.formats.claude_code.large_records DESCRIPTOR START LENGTH`` first prints one line for the record
 without its blocks. Then it prints one line for each block: the block with long text truncated, and its full size.
@@ -41,7 +41,7 @@ class RecordOutline:
 
 
 def decode_outline(file: LineFile, start: int, length: int) -> Generator[bool, None, RecordOutline]:
-    """Decode a record in another process: yield True while that runs, then return the outline or raise ValueError."""
+    """Decode a record in another process. Yield True while it runs, then return the outline, or raise ValueError."""
     # -P: import nothing from the working directory.
     descriptor, null = file.descriptor, subprocess.DEVNULL
     argv = [sys.executable, "-P", "-m", __name__, str(descriptor), str(start), str(length)]

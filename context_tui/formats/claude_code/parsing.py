@@ -28,7 +28,7 @@ BoundedName = Annotated[str, msgspec.Meta(max_length=MAX_NAME_LENGTH)] | None
 
 
 class CacheCreation(msgspec.Struct):
-    """The tokens written to the prompt cache for an hour."""
+    """The tokens written to the prompt cache with a lifetime of one hour."""
 
     ephemeral_1h_input_tokens: TokenSize = None
 
@@ -61,7 +61,7 @@ class Diagnostics(msgspec.Struct):
 
 
 class ApiMessage(msgspec.Struct):
-    """The API message inside a record, or a part of it. Its usage and diagnostics are not validated."""
+    """The API message in a record, which may hold only some of its blocks. Usage and diagnostics are not validated."""
 
     id: str | None = None
     role: str | None = None
@@ -73,7 +73,7 @@ class ApiMessage(msgspec.Struct):
 
 
 class Record(msgspec.Struct):
-    """The fields that are read from a line. ``toolUseResult`` is left out, as it is only displayed."""
+    """The decoded fields of a line. ``toolUseResult`` is not among them, as Claude Code only displays it."""
 
     type: str | None = None
     subtype: str | None = None
@@ -124,9 +124,9 @@ MEASURED_MEMBERS = {
     "tool_use": ("id", "name", "input"),
     "tool_result": ("tool_use_id", "content", "is_error"),
 }
-"""Members that become facts, by type of block. A client may add others, which are ignored."""
+"""Members of blocks that become facts, keyed by the block's type. A client may add others, which are ignored."""
 READ_RANGE_TAIL_BYTES = 2_000
-"""Bytes at the end of a record that are searched for the line range of a displayed read."""
+"""Bytes at the end of a record that are searched for the range of lines that a Read returned."""
 
 # Beginnings of user records that the client wrote: commands, their output, notices.
 _MARKUP_STARTS = (
@@ -137,7 +137,7 @@ COMMAND_START = re.compile(
     r"\s*<command-message>[^<]*</command-message>\s*<command-name>[^<]*</command-name>\s*"
     r"<command-args>(?!\s*</command-args>)"
 )
-"""Start of a typed prompt command with arguments. Commands to the client, such as /model, begin with their name."""
+"""Start of a typed prompt command with arguments. Records of client commands, such as /model, begin with the name."""
 _decoder = msgspec.json.Decoder(Record)
 _READ_RANGE = re.compile(rb'"numLines":(\d{1,9}),"startLine":(\d{1,9})')
 
@@ -174,7 +174,7 @@ def _is_content_nested_too_deeply(content: Any) -> bool:
 
 
 def remove_deep_members(content: Any) -> Any:
-    """Return a message's content without those block members that are nested too deeply."""
+    """Return a message's content without the members of its blocks that are nested too deeply."""
     if not is_nested_deeper(content):
         return content
     items = content if isinstance(content, list) else [content]
@@ -182,12 +182,12 @@ def remove_deep_members(content: Any) -> Any:
 
 
 def remove_deep_values(members: dict[str, Any], depth: int = MAX_DEPTH) -> dict[str, Any]:
-    """Return an object without those members that are nested too deeply."""
+    """Return an object without its members that are nested deeper than *depth*."""
     return {name: value for name, value in members.items() if not is_nested_deeper(value, depth)}
 
 
 def build_record(value: Any) -> Record:
-    """Build a record from a decoded value, without fields of wrong types. Raises the errors of :func:`parse_line`."""
+    """Build a record from a decoded value; omit fields of wrong types. Raises ValueError like :func:`parse_line`."""
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
     fields = {name: value[name] for name in _FIELD_TYPES if isinstance(value.get(name), _FIELD_TYPES[name])}
@@ -256,7 +256,7 @@ def _extract_text(value: Any) -> str:
 
 
 def is_clear(record: Record) -> bool:
-    """Return whether a record starts a new context after ``/clear``: it has no parent and names the command's hook."""
+    """Return whether a record is the first after ``/clear``: it has no parent, and names the hook that runs then."""
     if record.parentUuid is not None:
         return False
     if record.type == "progress":
@@ -284,7 +284,7 @@ def is_typed_by_person(record: Record) -> bool | None:
 
 
 def find_read_range(data: bytes | mmap, start: int, end: int) -> tuple[int, int] | None:
-    """Return the first line and the number of lines that a Read returned, or None if the record states neither."""
+    """Return the first line number and the number of lines that a Read returned, or None if they are not recorded."""
     position = data.rfind(b'"numLines":', max(start, end - READ_RANGE_TAIL_BYTES), end)
     match = _READ_RANGE.match(data, position, end) if position >= 0 else None
     return (int(match[2]), int(match[1])) if match else None
@@ -302,12 +302,12 @@ def is_injected(record: Record, block: dict[str, Any]) -> bool:
 
 
 def select_blocks(blocks: list[dict[str, Any]], record: Record, *, typed: bool) -> list[dict[str, Any]]:
-    """Return the typed blocks of a record that also has results, or unless *typed* its results and injected blocks."""
+    """Return the blocks that a person typed if *typed*, or else the record's tool results and injected blocks."""
     return [block for block in blocks if typed != (is_result(block) or is_injected(record, block))]
 
 
 def parse_usage(value: Any, finished: bool, version: str | None) -> Usage | None:
-    """Return validated and normalized usage, None if nothing was sent, or raise ValueError that names a wrong size."""
+    """Return validated and normalized usage, or None if nothing was sent. A ValueError names an invalid size."""
     if not isinstance(value, dict):
         raise ValueError("usage is not an object; left out")
     split = value.get("cache_creation")
@@ -319,7 +319,7 @@ def parse_usage(value: Any, finished: bool, version: str | None) -> Usage | None
 
 
 def find_cache_miss_reason(diagnostics: Any) -> str:
-    """Return the reason for a cache miss from diagnostics that were not validated, or "" if there is none."""
+    """Return the reason for a prompt cache miss from unvalidated diagnostics, or "" if there is none."""
     return truncate_name(as_text(as_object(as_object(diagnostics).get("cache_miss_reason")).get("type")))
 
 
@@ -330,7 +330,7 @@ _USAGE_FIELDS = ("input_tokens", "cache_read_input_tokens", "cache_creation_inpu
 
 
 def normalize_usage(usage: ApiUsage, finished: bool, version: str | None) -> Usage | None:
-    """Return normalized usage, or None if nothing was sent. Its output is final once the message is *finished*."""
+    """Return usage as facts store it, or None if nothing was sent. Output is final if *finished* or since 2.1.62."""
     fresh, read = usage.input_tokens or 0, usage.cache_read_input_tokens or 0
     written, split = usage.cache_creation_input_tokens or 0, usage.cache_creation
     hour_tokens = min((split.ephemeral_1h_input_tokens or 0) if split is not None else 0, written)

@@ -22,7 +22,7 @@ from context_tui.session.session import Session
 MAX_SLUG_LENGTH = 200
 """Maximum length of a project's name. Claude Code truncates longer names and appends an unpredictable suffix."""
 _TITLE_MEMBERS = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
-"""Members of the records that hold a title, by the type of the record, the best first."""
+"""Member that holds the title, keyed by the type of the record, with the best title first."""
 _TITLE_KEYS = [f'"{member}"'.encode() for member in _TITLE_MEMBERS.values()]
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -33,7 +33,7 @@ def find_projects_folder(environ: Mapping[str, str]) -> Path:
 
 
 def format_project_slug(cwd: Path) -> str:
-    """Return Claude Code's name for a project: its absolute path with ``-`` for all but letters and digits."""
+    """Return a project's folder name: its absolute path with ``-`` in place of all but ASCII letters and digits."""
     return re.sub(r"[^A-Za-z0-9]", "-", str(cwd.absolute()))
 
 
@@ -57,8 +57,8 @@ def is_agent_file(path: str | Path) -> bool:
 def find_title(path: Path) -> str:
     """Return the title in a file's head or tail, else the first typed prompt in its head, else "".
 
-    A title that the user gave goes before one that Claude Code made, and the newest before older ones. A summary is a
-    title only if it names a message of this file as its last: most are of other sessions.
+    A title by the user takes precedence over one by Claude Code, and a newer title over an older one. A summary counts
+    only if the last message that it names is in this file, as most summaries are of other sessions.
     """
     head, titles, prompt = read_head(path), dict[str, str](), ""
     ends = head + read_tail(path)
@@ -76,7 +76,7 @@ def find_title(path: Path) -> str:
 
 
 def _find_typed_text(record: dict[str, Any], *, subagent: bool = False) -> str:
-    """Return the text of a record if a person typed it, or (in a *subagent*'s file) if the calling model wrote it."""
+    """Return the text that a person typed (in a *subagent*'s file: the calling model's prompt), or "" if none did."""
     if record.get("isMeta") or (record.get("isSidechain") and not subagent):
         return ""
     if "user" not in (record.get("type"), record.get("role")) or record.get("isCompactSummary"):
@@ -92,9 +92,9 @@ def _find_typed_text(record: dict[str, Any], *, subagent: bool = False) -> str:
 
 
 def build_resume_command(session: Session, written_session: Path, out_path: Path) -> str:
-    """Return a shell command that resumes *written_session* after it is moved to *out_path*, or "" if there is none.
+    """Return a shell command that resumes *written_session* once it is at *out_path*, or "" if none can be built.
 
-    Claude Code finds a session by its file name in its project's folder, so other files are copied there.
+    Claude Code finds a session by its file name in the project's folder, so a file from elsewhere is copied there.
     """
     try:
         session_id, cwd = _read_session_id_and_cwd(written_session)

@@ -48,12 +48,12 @@ class Forks:
         self._facts = facts
         self.parents: list[int] = []
         self.leaf, self.revision = -1, 0
-        self._epoch_leaves: list[int] = []  # where each epoch ended
+        self._epoch_leaves: list[int] = []  # newest message at the end of each epoch
         self._prompts_below: defaultdict[int, list[int]] = defaultdict(list)
         self.forked: set[int] = set()
 
     def add_prompt(self, message: int) -> None:
-        """Register a typed message. If its parent already has one, the parent becomes a fork."""
+        """Register a typed message. If another typed message follows the same parent, the parent becomes a fork."""
         parent = self.parents[message]
         siblings = self._prompts_below[parent]
         siblings.append(message)
@@ -107,7 +107,7 @@ VERSION_RECORDS, MAX_VERSION_RECORD_BYTES = 20, 100_000
 
 
 class ClaudeCodeScanner:
-    """Scanner for a file's main chain, for one agent's sidechain, or for an abandoned branch."""
+    """Scanner for one session in a file: the main chain, an agent's sidechain, or an abandoned branch."""
 
     def __init__(self, path: Path, info: SessionInfo) -> None:
         self._file = LineFile(path)
@@ -130,7 +130,7 @@ class ClaudeCodeScanner:
         self._forks = Forks(self.facts)
         self._parents = self._forks.parents
         self._live_branch = BranchFacts(self.facts, self._forks, self._info)
-        self._row_by_uuid: dict[str, int] = {}  # record uuid to its row, as far as copies were searched for
+        self._row_by_uuid: dict[str, int] = {}  # record uuid to its row, for the first _rows_read rows
         self._rows_read = 0
         self._epoch_start: Record | None = None  # the boundary or clear after which the next message begins a context
         self._shapes: dict[str, dict[str, Any]] = {}  # system prompt and tools of requests (since 2.1.330), by hash
@@ -145,7 +145,7 @@ class ClaudeCodeScanner:
     def advance(self, budget_s: float | None = None) -> Advance:
         deadline = None if budget_s is None else time.perf_counter() + budget_s
         old_count, self._first_revised = len(self.facts), len(self.facts)
-        if self._lines.torn:  # its row may become another record's
+        if self._lines.torn:  # the row of an incomplete line may become another record's
             self._rows_read = min(self._rows_read, len(self.facts.record_kind) - 1)
         fast_path = self._fast_path(self) if self._chain == self._requested_chain == MAIN_CHAIN else None
         end = self._lines.advance(self._append_record, deadline, fast_path, self._append_large_record)
@@ -181,7 +181,7 @@ class ClaudeCodeScanner:
     # -- lines
 
     def _append_record(self, record: Record, place: int, length: int) -> Iterator[bool]:
-        """Append a record. If it may be a copy of an earlier one, first find the rows of all records before it."""
+        """Append a record. If its uuid is known, it may be a copy, so first find the rows of all earlier records."""
         if record.uuid in self._message_by_uuid:
             content = ClaudeCodeContent(self._file, self.facts)
             for row in range(self._rows_read, len(self.facts.record_kind)):
@@ -259,7 +259,7 @@ class ClaudeCodeScanner:
         return row
 
     def _note_read_range(self, result: int, place: int, length: int) -> None:
-        """Record the range of lines that a read returned. *result* must be the only result of its record."""
+        """Record the range of lines that a Read returned. *result* must be the only tool result in its record."""
         facts = self.facts
         call_block = facts.call_use[facts.call[result]]
         if call_block >= 0 and facts.path[call_block] >= 0:
@@ -326,7 +326,7 @@ class ClaudeCodeScanner:
         return message
 
     def _update_usage(self, message: int, usage: Usage | None) -> None:
-        """Update the usage of an API message from one of its lines; the last line with the most output tokens wins."""
+        """Update a reply's usage from one of its lines. The last of the lines with the most output tokens counts."""
         previous = self._usage_by_message.get(message)
         if usage is None or (previous is not None and usage.output <= previous.output and previous.output_trusted):
             return
@@ -358,7 +358,7 @@ class ClaudeCodeScanner:
         return message
 
     def _append_prompt(self, record: Record, blocks: list[dict[str, Any]], below: int = -1) -> int:
-        """Append typed text as a separate message, after the results in the same record (message *below*) if any."""
+        """Append typed text as a separate message, which follows *below*, the results in the same record, if any."""
         message = self._add_message(Role.USER, record)
         for block in blocks:
             self._add_block(message, block, injected=parsing.is_injected(record, block))
@@ -369,9 +369,9 @@ class ClaudeCodeScanner:
         return message
 
     def find_answered_call(self, ids: list[str]) -> int:
-        """Return the tool call after which results belong: the first of *ids* without a result, or else the first.
+        """Return the call whose reply the results follow: the first of *ids* without a result, or else the first.
 
-        Ids may be repeated in a record, and a call's second result says less about its place.
+        A record may repeat results of earlier calls, and these say less about its place than new results.
         """
         calls = [self.facts.call_row(call_id) for call_id in ids]
         return next((call for call in calls if call >= 0 and self.facts.call_result[call] < 0), calls[0])
@@ -392,7 +392,7 @@ class ClaudeCodeScanner:
         return message
 
     def _append_injected(self, record: Record) -> int:
-        """Append injected text to the previous user message, or as a separate one after an assistant or a boundary."""
+        """Append injected text to the newest message, or after a reply or a boundary as a message of its own."""
         message = len(self.facts) - 1
         if self._epoch_start is not None and self._epoch_start.subtype == "compact_boundary":
             if self._reminders < 0:
@@ -433,7 +433,7 @@ class ClaudeCodeScanner:
             facts.add_compaction(replace(compaction, cleared_blocks=cleared, saved_tokens=saved))
 
     def _begin_epoch(self, message: int, cause: Record) -> None:
-        """Begin an epoch at *message* because of the record *cause*: a clear, a boundary, or the summary itself."""
+        """Begin a new context at *message*. Its *cause* is the record of a clear, a boundary, or the summary itself."""
         self._epoch_start = None
         self._forks.end_epoch()
         if parsing.is_clear(cause):
@@ -451,7 +451,7 @@ class ClaudeCodeScanner:
         self.facts.add_compaction(compaction)
 
     def _find_preserved(self, metadata: dict[str, object], end: int) -> tuple[Spans, int]:
-        """Return the messages that a boundary preserves, and the number of preserved records that the file lacks."""
+        """Return the messages that a compaction boundary keeps, and the number of kept records that the file lacks."""
         preserved, segment = metadata.get("preservedMessages"), metadata.get("preservedSegment")
         if isinstance(preserved, dict) and isinstance(preserved.get("uuids"), list):
             uuids = _parse_ids(preserved["uuids"])
@@ -539,7 +539,7 @@ class ClaudeCodeContent:
         return [*sizes.values()]
 
     def _iter_skills(self, message: int) -> Iterator[tuple[str, int]]:
-        """Yield the first line and the size in bytes of each skill whose text is injected in a message."""
+        """Yield the first line and the size in bytes of each skill whose text is injected into *message*."""
         facts = self.facts
         rows = [*facts.blocks_of(message)]
         injected = [facts.kind[row] == Kind.TEXT and facts.block_flags[row] & BlockFlag.INJECTED for row in rows]

@@ -48,7 +48,7 @@ class AgentFiles:
 
 
 def list_sessions(path: Path, agent_files: AgentFiles) -> list[SessionInfo]:
-    """Return the main session (with the id ""), then its sub-agents, whose parent is the file."""
+    """Return a file's main session (id "") and its sub-agents, or only the sub-agent if the file is a sub-agent's."""
     status = read_status(path)
     record = _read_first_message(path) if path.stem.startswith("agent-") else None
     if record is not None and record.isSidechain:
@@ -78,7 +78,7 @@ def _read_first_message(path: Path) -> Record | None:
 
 
 def find_subagent_session(session: Session, call: int) -> SessionInfo | None:
-    """Return the session of the sub-agent that a tool call started, or None (see ``Format.subagent_of``)."""
+    """Return the session of the sub-agent that a tool call started, or None, as ``Format.subagent_of`` describes."""
     facts, content = session.facts, session.content
     if not isinstance(content, ClaudeCodeContent) or facts.tools[facts.tool[call]] not in SUBAGENT_TOOLS:
         return None
@@ -120,7 +120,7 @@ def _find_agent_by_call(path: Path, call_id: str) -> str:
 
 
 def _find_inline_agents(path: Path) -> list[str]:
-    """List the agents with sidechains in a file, in file order; none if the whole file is one sidechain."""
+    """Return the agents with sidechains in a file, in file order, or [] if the file has no main chain."""
     agents: dict[str, None] = {}
     with closing(LineFile(path)) as file:
         for line in find_matching_lines(file, _SIDECHAIN_MARK):

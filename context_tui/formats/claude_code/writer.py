@@ -1,4 +1,4 @@
-"""Write sessions that Claude Code can resume, and copy recorded lines."""
+"""Write sessions that Claude Code can resume, or copy their recorded lines."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class _Writer:
         return self.session.info.cwd
 
     def _chain_record(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Link a record to the previous one. Times never decrease, whatever the order of the records."""
+        """Link *record* to the previous record and return it. A time before the previous record's is raised to that."""
         time = parse_time_ms(record["timestamp"]) if isinstance(record.get("timestamp"), str) else self._time
         if time < self._time:
             record["timestamp"] = format_iso_time(self._time)
@@ -130,7 +130,7 @@ class _Writer:
         return self._chain_record(record)
 
     def _find_tokens_before(self) -> int:
-        """Return the last recorded context size, or 0: Claude Code expects a number."""
+        """Return the last recorded context size in tokens, or 0 if there is none, as Claude Code expects a number."""
         session = self.session
         while not session.facts.requests and hasattr(session.content, "parent"):
             session = session.content.parent
@@ -209,7 +209,7 @@ class _Writer:
                 yield self._chain_record(self._build_envelope("user") | meta | message_record)
 
     def _build_api_message(self, message: int) -> dict[str, Any]:
-        """Build a reply without its content. Usage is 0 if the context before the reply has changed."""
+        """Return a reply's API message without content. Its usage is 0 if the context before the reply has changed."""
         usage = self._usages.get(message)
         return {
             "id": f"msg_{uuid.uuid4().hex[:24]}",
@@ -230,7 +230,7 @@ def _format_usage(usage: Usage) -> dict[str, Any]:
 
 
 def _zero_usage(usage: dict[str, Any]) -> dict[str, Any]:
-    """Return usage with all numbers set to 0, at any depth, and without the iterations of a call."""
+    """Return recorded usage with all numbers set to 0, at any depth, and with ``iterations`` emptied."""
     zeroed: dict[str, Any] = {}
     for name, value in usage.items():
         if isinstance(value, dict):
@@ -243,7 +243,7 @@ def _zero_usage(usage: dict[str, Any]) -> dict[str, Any]:
 
 
 def copy(session: Session, path: Path) -> list[str] | None:
-    """Copy the session's lines to the new file *path*. Returns notes, or None if it has no lines."""
+    """Copy the session's lines to the new file *path*. Returns notes, or None if it was not read from lines."""
     content, source = session.content, Path(session.info.path)
     if not isinstance(content, ClaudeCodeContent):
         return None
@@ -258,7 +258,7 @@ def copy(session: Session, path: Path) -> list[str] | None:
 
 
 def _find_own_records(session: Session, content: ClaudeCodeContent) -> Iterator[int]:
-    """Yield the records of a sidechain or branch, and unreadable records, which may belong to any session."""
+    """Yield the rows of a sidechain's or branch's records, and of unreadable records, which may belong to it."""
     facts, chain = content.facts, session.info.id
     branch = chain.startswith(BRANCH_PREFIX)
     for row, kind in enumerate(facts.record_kind):

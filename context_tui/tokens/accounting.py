@@ -18,7 +18,7 @@ from context_tui.tokens.estimators import Estimator, bytes4, count_message_token
 
 
 def find_last_request(context: Context) -> int:
-    """Return the row of the last request whose recorded size still applies at the context's point, or -1.
+    """Return the row of the last request whose recorded size still applies to the context, or -1 if none does.
 
     A new epoch and a microcompaction reset the baseline, so requests before these do not count.
     """
@@ -26,7 +26,7 @@ def find_last_request(context: Context) -> int:
 
 
 def find_request_before(facts: Facts, at: int, floor: int) -> int:
-    """Return the row of the last request before message *at* whose reply was sent, or -1 if it precedes *floor*."""
+    """Return the row of the last request before message *at* with a valid size, or -1 if its reply precedes *floor*."""
     row = bisect_left(facts.request_message, at) - 1
     while row >= 0 and not has_valid_size(facts, row):
         row -= 1  # runtimes forget the size of a reply that they leave out
@@ -34,7 +34,7 @@ def find_request_before(facts: Facts, at: int, floor: int) -> int:
 
 
 def has_valid_size(facts: Facts, row: int) -> bool:
-    """Return whether request *row* shows the context's size: it is no side request, and its reply was sent on."""
+    """Return whether request *row* shows the context's size: it is no side request, and its reply was kept."""
     return not (facts.flags[facts.request_message[row]] & MessageFlag.NOT_SENT or is_other_conversation(facts, row))
 
 
@@ -45,12 +45,12 @@ def find_last_usage(context: Context) -> Usage | None:
 
 
 def estimate_prompt(facts: Facts, at: int | None = None) -> int:
-    """Estimate the tokens in the system prompt and tool schemas of the last request before *at*, or of the newest."""
+    """Estimate the tokens in the system prompt and tools of the last request before *at* (default: the newest one)."""
     return sum(estimate_prompt_parts(facts, at))
 
 
 def estimate_prompt_parts(facts: Facts, at: int | None = None) -> tuple[int, int]:
-    """Estimate the tokens in the system prompt and in the tool schemas separately, as :func:`estimate_prompt` does."""
+    """Estimate the same tokens as :func:`estimate_prompt`, but the system prompt and the tool schemas separately."""
     row = -1 if at is None else prompt_row_at(facts, at)
     if row in (-1, len(facts.prompts) - 1) or not facts.prompts:
         return bytes_to_tokens(facts.system_bytes), bytes_to_tokens(facts.tools_bytes)
@@ -63,8 +63,8 @@ def find_standing_blocks(facts: Facts) -> list[int]:
     """Return the rows of the blocks that the agent inserted before the user's first message.
 
     An agent inserts such blocks (instructions, project files, the environment) again into every new context, so no
-    policy can remove them. If its first compaction that recorded any of them again left some out, such as the output of
-    a hook, these are ordinary blocks.
+    policy can remove them. If the first compaction after which any of them recur leaves others out, such as the output
+    of a hook, the others are ordinary blocks.
     """
     blocks = list[int]()
     for message in range(len(facts)):
@@ -160,7 +160,7 @@ class History:
         return sum(self._tokens) if self._tokens else None
 
     def append(self, message: dict[str, Any] | int) -> None:
-        """Append a message, or a message's estimated tokens, to the history and to the delta."""
+        """Append a message, or the estimated tokens of one, to the history, and add its tokens to the delta."""
         tokens = message if isinstance(message, int) else estimate_message(message)
         self._tokens.append(tokens)
         self._delta += tokens

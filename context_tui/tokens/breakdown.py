@@ -48,7 +48,7 @@ class ToolShare:
 
 @dataclass(frozen=True)
 class FileShare:
-    """A file's share of the context: the number of times it was read, and the tokens in the results."""
+    """A file's share of the context: the number of times it was read, and the tokens in the results of these reads."""
 
     path: str
     reads: int
@@ -91,7 +91,7 @@ class SystemPart:
 
 @dataclass(frozen=True)
 class InjectedPart:
-    """One kind of text that the runtime injects, with the number of its occurrences and their tokens."""
+    """One kind of text that the runtime injects, with the tokens and the number of its occurrences."""
 
     part: str
     tokens: int
@@ -108,7 +108,7 @@ class PromptShares:
 
 
 class ServerShare(NamedTuple):
-    """Tools of an MCP server: their number, the tokens of their schemas, and their calls."""
+    """Tools of an MCP server: their number, the tokens of their schemas, and the number of calls to them."""
 
     name: str
     tools: int
@@ -117,7 +117,7 @@ class ServerShare(NamedTuple):
 
 
 class FileRead(NamedTuple):
-    """A read of ``lines`` lines (0 for all) from line ``first`` on; it is not complete if it failed or was cleared."""
+    """A read of a file: tokens, first line, number of lines (0: all), and whether it neither failed nor was cleared."""
 
     tokens: int
     first: int
@@ -126,12 +126,12 @@ class FileRead(NamedTuple):
 
     @property
     def end(self) -> float:
-        """Number of the line after the last line that was read."""
+        """Number of the line after the last line that was read, or infinity for a read of all lines."""
         return self.first + self.lines if self.lines else inf
 
 
 class Breakdown(NamedTuple):
-    """The tokens in a context by category (``not_in_file`` is recorded but not measured), by tool and by file."""
+    """The tokens in a context by category (``not_in_file``: only known from recorded sizes), by tool and by file."""
 
     by_category: dict[str, int]
     by_tool: list[ToolShare]
@@ -229,7 +229,7 @@ def measure_breakdown(
 ) -> Breakdown:
     """Measure a context by category, tool and file, using *table* or else ``bytes/4``.
 
-    With calibrated sizes, the categories add up to the next request.
+    With calibrated sizes, the categories add up to the size of the next request.
     """
     account = measure_context(context, table)
     fitted_size = account.tokens if table and table.measure is TokenMeasure.CALIBRATED else None
@@ -253,7 +253,7 @@ def scale_tokens(tokens: Mapping[str, int], total: int) -> dict[str, int]:
 
 
 def measure_prompt(session: Session, context: Context, table: TokenTable | None = None) -> PromptShares:
-    """Measure the system prompt and the tools at a context's point, as far as the file contains them.
+    """Measure the system prompt and the tools of a context, as far as the file contains them.
 
     Injected texts are measured only if the file holds whole requests.
     """
@@ -295,7 +295,7 @@ def _measure_injected_texts(session: Session, context: Context, table: TokenTabl
 
 
 def measure_servers(tools: Iterable[ToolSchema]) -> list[ServerShare]:
-    """Add up the tools of each MCP server, whose names are ``mcp__SERVER__TOOL``."""
+    """Return the totals of each MCP server's tools, which are named ``mcp__SERVER__TOOL``."""
     servers: dict[str, list[ToolSchema]] = defaultdict(list)
     for tool in tools:
         if tool.name.startswith("mcp__"):
@@ -335,7 +335,7 @@ def _count_tokens_from(first: float, start: float, end: float, tokens: float) ->
 
 
 def format_diagnosis(result_tokens: dict[str, int]) -> str | None:
-    """Format koda's line about the re-runnable tools with the most result tokens, or return None if there are few."""
+    """Format koda's line on the re-runnable tools with the most result tokens, or return None if results are small."""
     if sum(result_tokens.values()) < MIN_DIAGNOSIS_TOKENS:
         return None
     compactable = [(tool, tokens) for tool, tokens in result_tokens.items() if tool in RERUNNABLE_TOOLS and tokens]

@@ -55,7 +55,7 @@ class Calibration(NamedTuple):
 
 
 def calibrate(facts: Facts, checkpoint: Checkpoint = lambda: None) -> list[Calibration]:
-    """Calibrate each model in a session that recorded sizes, in order of first use."""
+    """Return a calibration of each model whose requests recorded a size, in order of first use."""
     find_drops(facts)
     rows: dict[int, list[int]] = {}
     for row, model in enumerate(facts.request_model):
@@ -89,7 +89,7 @@ def _calibrate_model(facts: Facts, model: int, rows: list[int], checkpoint: Chec
 
 
 def _fit_output_overhead(intervals: list[Interval], factors: Factors) -> float | None:
-    """Return the tokens of a request beyond the recorded output; None if content predicts the growth better."""
+    """Return the tokens that requests add to the recorded output; None if unknown, or if content predicts better."""
     if len(intervals) < token_factors.MIN_INTERVALS:
         return None
     content_errors = [each.growth - factors.count_tokens(each.content) for each in intervals]

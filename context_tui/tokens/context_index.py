@@ -33,7 +33,7 @@ class ContextIndex:
     Attributes:
         tokens: tokens of the message at each position; ``total`` is their sum.
         results: the tool results that were not removed.
-        structure_changed: whether more than the bodies of results differs from the context that this one derives from.
+        structure_changed: whether the context differs from its base in more than the bodies of results.
         changed_ranges: first and last position of each change by :meth:`replace_bodies`.
         memo: cached results of other modules, which read ``changed_ranges`` and lengths to find new content.
     """
@@ -88,7 +88,7 @@ class ContextIndex:
         self.total += sum(sums[start:]) if start else sum(sums)
 
     def _adjust_results(self, base: ContextIndex) -> tuple[list[int], ToolResults]:
-        """Derive the sums from *base*, the index of the same messages with fewer replaced bodies."""
+        """Derive tokens and results from *base*, the index of the same messages with fewer replaced bodies."""
         replaced, results = self._replaced, base.results
         sums, sizes = base.tokens.copy(), results.tokens.copy()
         result_count = 0
@@ -123,7 +123,7 @@ class ContextIndex:
         context.memo[index_context.__wrapped__] = self  # type: ignore[attr-defined]
 
     def replace_bodies(self, bodies: Mapping[int, Body], earlier_bodies: Mapping[int, Body]) -> bool:
-        """Replace bodies, and return False if more than tool results changed, so that a new index is needed."""
+        """Replace bodies; return False if a removal of calls, results or turn starts requires a new index."""
         facts, results, positions = self._facts, self.results, self.position_of
         self.changed_in_place, self._prefix = True, None
         changed_positions: list[int] = []
@@ -201,7 +201,7 @@ class ContextIndex:
 
     @property
     def tool_of_call(self) -> dict[int, str]:
-        """Tool name for each call id; of several calls with the same id, the last counts."""
+        """Tool names keyed by call id; of several calls with the same id, the last counts."""
         if self._base is not None:
             return self._remaining_tools if self.structure_changed else self._base.tool_of_call
         facts, (tools, start) = self._facts, self._tools_cache

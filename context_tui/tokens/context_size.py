@@ -56,13 +56,13 @@ class ContextSize(NamedTuple):
     source: str
 
     def add(self, tokens: int, spread: int = 0) -> ContextSize:
-        """Return the size with *tokens* more, which may be *spread* tokens more or less."""
+        """Return the size plus *tokens*, which are uncertain by *spread* in either direction."""
         low, high = self.low + tokens - spread, self.high + tokens + spread
         return ContextSize(self.tokens + tokens, max(low, 0), high, self.source)
 
 
 class ContextAccount(NamedTuple):
-    """The tokens in a context by where they come from, and the size of the next request that follows from them.
+    """The tokens in a context by origin, and the size of the next request that results from them.
 
     Attributes:
         recorded: recorded size of the last request in the context, or None if no recorded size still applies.
@@ -124,10 +124,10 @@ class ContextAccount(NamedTuple):
         return ContextSize(self.tokens, max(self.tokens - spread, 0), self.tokens + spread + unknown, self.source)
 
     def resize(self, removed: int, removed_requests: int) -> ContextSize:
-        """Return the next request's size without *removed* measured tokens and *removed_requests* of the replies.
+        """Return the next request's size after removing *removed* measured tokens and *removed_requests* replies.
 
-        The error of the whole size shrinks with it. Which part of the unaccounted tokens a reply takes along is
-        uncertain, except if all replies stay or all go.
+        The error shrinks in proportion to the size. The share of the unaccounted tokens that belongs to the removed
+        replies is uncertain, unless all replies stay or all go.
         """
         share = removed_requests / self.requests if self.requests else 0.0
         tokens = resize(self.tokens, self.fixed, self.content, -removed, share)
@@ -185,9 +185,9 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
 
 
 def _measure_fixed(context: Context, table: TokenTable | None, prompt: int, has_first_request: bool) -> int:
-    """Measure the content of every context, by the first recorded request unless the file holds whole requests.
+    """Return the tokens that every context contains, by the first recorded request unless the file has whole requests.
 
-    *prompt* are the tokens of the system prompt and tools in the file.
+    *prompt* is the number of tokens in the system prompt and tools, as far as the file has them.
     """
     facts = context.facts
     if facts.size_basis is not None:
@@ -206,7 +206,7 @@ def _measure_standing(context: Context, table: TokenTable | None) -> int:
 
 
 def find_smallest_request(facts: Facts, model: int, end: int) -> int:
-    """Return the smallest recorded size among a model's requests before request *end*, or that of the last one."""
+    """Return the smallest recorded size of a model's requests before request *end*, or else the last request's size."""
     smallest = 0
     for row in range(end):
         size = facts.requests[row].context
@@ -227,7 +227,7 @@ def _sum_tokens(context: Context, table: TokenTable | None) -> Sequence[int]:
 
 
 def _find_recorded_size(context: Context, table: TokenTable | None) -> tuple[int | None, int]:
-    """Return the size of the last request in a context, and the measured tokens that were appended since.
+    """Return the recorded size of the last request in a context, or None, and the measured tokens appended since.
 
     Tokens freed by clearing results after the request are subtracted.
     """
@@ -246,7 +246,7 @@ def _find_recorded_size(context: Context, table: TokenTable | None) -> tuple[int
 
 
 def _count_unmeasured_output(context: Context, table: TokenTable | None, request: int) -> int:
-    """Return by how much a reply's recorded output exceeds its measured content; 0 where content predicts better."""
+    """Return by how much a reply's recorded output exceeds its measured content; 0 if content predicts better."""
     facts, output = context.facts, count_output_tokens(context.facts, request)
     calibration = table.calibration_at(context) if table and output and not facts.holds_requests else None
     reply = facts.request_message[request]
@@ -263,7 +263,7 @@ def _count_unmeasured_output(context: Context, table: TokenTable | None, request
 
 
 def find_standing_tokens(context: Context, table: TokenTable | None) -> dict[int, int]:
-    """Return, for each message, the tokens in content that the agent inserts again into every context."""
+    """Map messages to their tokens in content that the agent inserts again into every context."""
     tokens: dict[int, int] = {}
     for row in accounting.find_fixed_blocks(context.facts):
         message = context.facts.block_message[row]
@@ -279,7 +279,7 @@ def find_replies(facts: Facts) -> frozenset[int]:
 
 @memoize
 def count_requests_before(context: Context) -> list[int]:
-    """Return, for each position and for the end, how many replies to recorded requests precede it in the context."""
+    """Return the number of replies to recorded requests before each position in a context, and the total at the end."""
     replies = find_replies(context.facts)
     return [*accumulate((message in replies for message in context.order), initial=0)]
 

@@ -53,7 +53,7 @@ class Cause(NamedTuple):
 
 
 class EstimateCheck(NamedTuple):
-    """An estimate for the last request, ``expected`` = estimated + not in the file, compared with the recorded size.
+    """The recorded size of the last request, and the expected one: its estimate plus the tokens not in the file.
 
     ``causes`` are measured independently and sorted from the largest; ``unexplained`` is the error that remains.
     """
@@ -84,7 +84,7 @@ class EstimateCheck(NamedTuple):
 
 
 def check_estimate(session: Session, context: Context) -> EstimateCheck | None:
-    """Compare the estimate with the last recorded size, or return None if no size is recorded."""
+    """Compare an estimate with the last recorded size of the context, or return None if none is recorded."""
     row = find_last_request(context)
     facts = context.facts
     if row < 0 or not facts.requests[row].context:
@@ -103,7 +103,7 @@ def check_estimate(session: Session, context: Context) -> EstimateCheck | None:
 
 
 def _size_causes(session: Session, context_before: Context, row: int, hidden: int) -> Iterator[tuple[str, float]]:
-    """Yield each cause with the tokens by which it makes the estimate too large."""
+    """Yield the label of each cause, and the tokens by which the cause makes the estimate too large."""
     facts, factors = context_before.facts, fit_factors(context_before.facts, row + 1)
     drops = [drop for drop in session.drops if context_before.epoch_start < drop.message <= facts.request_message[row]]
     excluded = (Explanation.CLEARED, Explanation.MICROCOMPACTION)  # the estimate does not include their results

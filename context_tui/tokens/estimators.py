@@ -29,14 +29,14 @@ def bytes4(facts: Facts, block: int) -> int:
 
 
 class Images(NamedTuple):
-    """Blocks that are images or contain some: their number, and their tokens by ``bytes/4``, encoded data included."""
+    """Blocks that are or contain images: their number, and their tokens by ``bytes/4``, including encoded data."""
 
     blocks: int = 0
     tokens: int = 0
 
 
 def count_images(facts: Facts, rows: Iterable[int]) -> Images:
-    """Count the images in these rows, which must all be blocks with images."""
+    """Return the number and the tokens of the blocks in *rows*, all of which must be or contain images."""
     tokens = [bytes4(facts, row) for row in rows]
     return Images(len(tokens), sum(tokens))
 

@@ -57,7 +57,7 @@ class TokenTable:
         count_part: counts the tokens of a part of the system prompt or, if the second argument is True, of a tool
             schema.
         prompts: tokens of the system prompt and of the tool schemas in the file, for each of ``Facts.prompts``.
-        calibrations: calibrations keyed by model; empty for a tokenizer.
+        calibrations: one calibration for each model; empty for a tokenizer.
         uniform: whether the size of a body is the same for every result that it replaces.
         is_calibrated: whether the recorded sizes were usable for calibration.
         get_factor: returns the typical tokens per estimated token (``bytes/4``) of a kind of block.
@@ -78,7 +78,7 @@ class TokenTable:
     get_factor: Callable[[int], float] = lambda kind: 1.0
 
     def prompt_at(self, context: Context) -> tuple[int, int]:
-        """Return the tokens in the system prompt and in the tool schemas that apply at a context's point."""
+        """Return the tokens in the system prompt and in the tool schemas of a context, as far as the file has them."""
         return self.prompts[prompt_row_at(context.facts, context.at)] if self.prompts else (0, 0)
 
     @property
@@ -96,7 +96,7 @@ class TokenTable:
     def block_tokens(self, context: Context, row: int) -> int:
         """Return the tokens that a block has in a context, where its body may be replaced.
 
-        A block that its file got after it was measured counts 0 until the session is measured again.
+        A block that was added to the file after the measurement counts 0 until the session is measured again.
         """
         body = context.replacements.get(row)
         if body is not None:
@@ -123,7 +123,7 @@ class TokenTable:
         return round(tokens * self.get_factor(kind))
 
     def calibration_at(self, context: Context) -> Calibration | None:
-        """Return the calibration for the model in use at a context's point, or None for a tokenizer."""
+        """Return the calibration for the model of a context, or None if there is none, as for a tokenizer."""
         model = find_model_before(context.facts, context.at)
         return next((calibration for calibration in self.calibrations if calibration.model == model), None)
 
@@ -206,7 +206,7 @@ def build_calibrated_table(
 
 
 def _fit_to_first_request(facts: Facts, blocks: array[int], count_part: Callable[[PromptPart, bool], int]) -> float:
-    """Scale the *blocks* of the first recorded request down to its size; return the scale, also of prompt parts."""
+    """Scale the *blocks* of the first request down to its recorded size; return the scale, to apply to prompt parts."""
     if not facts.requests or not facts.requests[0].context:
         return 1.0
     at = facts.request_message[0]
@@ -244,7 +244,7 @@ def format_calibration(calibration: Calibration | None) -> str:
 def build_exact_table(
     session: Session, count: Callable[[str], int], name: str, note: str = "", checkpoint: Checkpoint = lambda: None
 ) -> TokenTable:
-    """Measure the texts in a session with a tokenizer, and name its encoding; *note* relates it to the model.
+    """Measure the texts in a session with the tokenizer *count* of encoding *name*; *note* relates it to the model.
 
     This counts texts, visible thinking, names and arguments (as compact JSON) of calls, and texts of results.
     Images, signatures and the provider's framing count 0.
@@ -312,7 +312,7 @@ def fit_to_growth(
 ) -> PartSizes:
     """Scale the sizes of *blocks* in place to the recorded size of each request, and return the sizes of prompt parts.
 
-    This is for files that hold whole requests. Estimates stay if content was cleared or the model changed meanwhile.
+    This is for files with whole requests. Estimates stay where content was cleared or the model changed in between.
     """
     parts: PartSizes = {}
     last_epoch, last_row = -1, -1

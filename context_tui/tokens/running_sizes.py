@@ -1,4 +1,4 @@
-"""Sizes of the context at successive points in a session, and the reasoning that past turns add."""
+"""Sizes of the context at successive points in a session, and the tokens of hidden reasoning in past turns."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RunningSizes:
         self._last_assistant = list(accumulate(replies, max, initial=-1))
 
     def move_to(self, at: int, until: int | None = None) -> None:
-        """Take into account the results that the session cleared before *at*, and by microcompactions up to *until*.
+        """Count results as cleared by drops before message *at*, and by microcompactions up to message *until*.
 
         *until* defaults to *at*. Points must ascend from one call to the next.
         """
@@ -115,12 +115,12 @@ def _list_ranges(epoch: Epoch, at: int) -> tuple[range, ...]:
 
 
 def _sum_ranges(counts: _RunningSum, epoch: Epoch, at: int) -> int:
-    """Sum the numbers of the messages in the context that *epoch* has before message *at*."""
+    """Sum *counts* over the messages in the context that *epoch* has before message *at*."""
     return sum(counts.sum_between(messages.start, messages.stop) for messages in _list_ranges(epoch, at))
 
 
 class _RunningSum:
-    """Sums of a number per message: in constant time, or logarithmic time once numbers have changed (Fenwick tree)."""
+    """A number per message, with range sums in constant time, or logarithmic time after a change (Fenwick tree)."""
 
     def __init__(self, numbers: Iterable[int]) -> None:
         self._sums = list(accumulate(numbers, initial=0))

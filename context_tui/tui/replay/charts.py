@@ -1,4 +1,4 @@
-"""Stack the charts of a comparison in the available height, and map clicks on them to calls and thresholds."""
+"""Charts of a comparison, stacked in the available height, with the calls and thresholds under the mouse."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SELECTED_CHART_LINES = 9
 
 
 class ChartPlace(NamedTuple):
-    """The place of one policy's chart on screen: the policy's number, the first line, and the height with the title."""
+    """The place of a policy's chart on screen: the policy's number, the first line, and the height with the title."""
 
     number: int
     top: int
@@ -39,7 +39,7 @@ class ThresholdLine(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Charts:
-    """The drawn charts: their lines, where each chart is, and their common scale, or None if there is no chart."""
+    """The drawn charts: lines, places, common scale (None if there is no chart), signs that occur, and thresholds."""
 
     lines: Sequence[Sequence[Run]]
     places: Sequence[ChartPlace] = ()
@@ -54,7 +54,7 @@ class Charts:
         return self.scale.get_calls(x - sawtooth.GUTTER).start
 
     def find_threshold(self, y: int) -> ThresholdLine | None:
-        """Return the threshold at line *y*, or in a tall chart next to that line; None if there is none."""
+        """Return the threshold at line *y* or, in a tall chart, one line above or below; None if there is none."""
         place = self._find_place(y)
         if place is None:
             return None
@@ -63,7 +63,7 @@ class Charts:
         return min(lines, key=lambda line: abs(line.y - y), default=None)
 
     def compute_size(self, number: int, y: int) -> int | None:
-        """Return the tokens that line *y* stands for in a policy's chart; beyond the chart, those at its edge."""
+        """Return the size in tokens at line *y*, limited to a policy's chart, or None if the chart is not drawn."""
         place = next((place for place in self.places if place.number == number), None)
         if place is None or self.scale is None:
             return None
@@ -102,7 +102,7 @@ def build_sawtooth(comparison: Comparison, lane: Lane) -> sawtooth.Sawtooth | No
 
 
 def place_charts(numbers: Sequence[int], selected: int, height: int) -> list[ChartPlace]:
-    """Return places for as many charts as fit into *height*; the selected policy's is always there and the tallest."""
+    """Return places for as many charts as fit in *height* lines; the selected policy's chart is the tallest of them."""
     other_count = max(height - SELECTED_CHART_LINES, 0) // OTHER_CHART_LINES
     index = numbers.index(selected)
     first = max(min(index - other_count // 2, len(numbers) - other_count - 1), 0)
@@ -121,7 +121,7 @@ def place_charts(numbers: Sequence[int], selected: int, height: int) -> list[Cha
 
 
 def _compute_block_lines(place: ChartPlace, has_title: bool) -> tuple[int, int]:
-    """Return the first line of a chart's blocks, and their height; one line of signs follows."""
+    """Return the first line of a chart's bars and the number of lines, without the title and the line of signs."""
     return place.top + has_title, place.height - has_title - 1
 
 

@@ -1,4 +1,4 @@
-"""Format the lines of the replay screen: the session, the call under the cursor, firings, the policy table."""
+"""Lines of the replay screen: the session, the call under the cursor, the firings, and the policy table."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def format_header(comparison: Comparison, progress: float, width: int) -> list[R
 
 
 def format_backtest(comparison: Comparison, width: int) -> str:
-    """Format at how many recorded full compactions the agent's policy also fires, or "" if none can be tested."""
+    """Format at how many of the recorded full compactions the agent's policy fires; "" if none can be tested."""
     for backtest in comparison.backtests:
         testable = [each for each in backtest.results if each.testable and each.kind == "full"]
         if testable:
@@ -92,7 +92,7 @@ def format_backtest(comparison: Comparison, width: int) -> str:
 
 
 def format_legend(signs: Collection[str], width: int) -> list[Run]:
-    """Format a line in *width* cells that explains those of the chart's *signs* that are drawn."""
+    """Format a legend in *width* cells for the bars, the shade and those *signs* of the charts that occur."""
     labels = {
         "█": ("under the policy", "policy"),
         sawtooth.SHADE: ("without it", "without"),
@@ -115,7 +115,7 @@ def format_legend(signs: Collection[str], width: int) -> list[Run]:
 
 
 def format_lane_title(lane: Lane, selected: bool, width: int) -> list[Run]:
-    """Format the title line above a policy's chart where several charts are shown."""
+    """Format the title of a policy's chart, which is shown if there are several charts."""
     result = lane.result
     status = lane.error or "…"
     if result and not lane.error:
@@ -130,7 +130,7 @@ def format_lane_title(lane: Lane, selected: bool, width: int) -> list[Run]:
 
 
 def format_call_line(comparison: Comparison, width: int) -> list[Run]:
-    """Format the call under the cursor, with the message that it produced and the context sizes there."""
+    """Format the call under the cursor with the message that it produced and the context sizes; empty without calls."""
     recording, replay, call = comparison.recording, comparison.replay, comparison.call
     if recording is None or not recording.calls:
         return []
@@ -174,7 +174,7 @@ def format_never_fires(comparison: Comparison) -> str:
 
 
 def format_nearest_firings(comparison: Comparison, width: int) -> list[list[Run]]:
-    """Format the firings nearest to the cursor on both sides, or why the policy never fires."""
+    """Format the last firing up to the cursor and the next one after it, or the reason why the policy never fires."""
     replay, recording, call = comparison.replay, comparison.recording, comparison.call
     if replay is None or recording is None:
         return []
@@ -281,7 +281,7 @@ def _format_verdict(cost: FiringPrice) -> str:
 
 
 class FiringItem(NamedTuple):
-    """A block or message that a firing removed: its estimated tokens (``bytes/4``), location, and the action."""
+    """A block or message that a firing removed: its tokens (``bytes/4``), message, block (or -1) and outcome."""
 
     tokens: int
     message: int
@@ -321,7 +321,7 @@ def _resolve_largest_result(facts: Facts, item: FiringItem) -> FiringItem:
 
 
 class PolicyColumn(NamedTuple):
-    """A column in the policy table: its heading, and a function for its text, which can be abbreviated."""
+    """A column of the policy table: its heading, and functions that format a policy's value and the baseline's."""
 
     head: str
     format_policy: Callable[[LaneResult, bool], str]
@@ -337,7 +337,7 @@ def _format_lane_share(result: LaneResult, full: bool = True) -> str:
 
 
 def _format_cost(result: LaneResult, full: bool) -> str:
-    """Format the difference between the cost of the policy and that of no policy; with *full*, also the cost."""
+    """Format the saving in cost compared with no policy; with *full*, preceded by the cost itself."""
     if result.study is None:
         return "…"
     price = result.study.price
@@ -386,7 +386,7 @@ SHORT_BASELINE_NAMES = {"keep": "as recorded", "ignore": "compactions undone"}
 
 
 def format_policy_table(comparison: Comparison, width: int, height: int) -> list[list[Run]]:
-    """Format the policy table in *height* lines: headings, the policies around the selected one, the baseline."""
+    """Format the policy table in *height* lines: headings, the policies around the selected one, and the baseline."""
     lanes, recorded_mode = comparison.lanes, comparison.settings.recorded
     result = next((lane.result for lane in (comparison.selected_lane, *lanes) if lane.result), None)
     cells = _build_table_cells(POLICY_COLUMNS, lanes, result, True)
@@ -418,7 +418,7 @@ def format_policy_table(comparison: Comparison, width: int, height: int) -> list
 
 
 class _TableCells(NamedTuple):
-    """Texts of the headings, the policies and the baseline by column, and the widths of the columns in cells."""
+    """Texts of the headings, of a row for each policy and of the baseline, and the widths of the columns in cells."""
 
     heads: list[str]
     rows: list[list[str]]
@@ -433,7 +433,7 @@ class _TableCells(NamedTuple):
 def _build_table_cells(
     columns: Sequence[PolicyColumn], lanes: Sequence[Lane], result: LaneResult | None, full: bool
 ) -> _TableCells:
-    """Build the cells of all policies; *result*, of any policy, provides the baseline."""
+    """Build the cells of the table; the baseline is taken from *result*, which may be that of any policy."""
     heads = [column.head for column in columns]
     rows = [[column.format_policy(lane.result, full) if lane.result else "" for column in columns] for lane in lanes]
     baseline = [column.format_baseline(result, full) if result else "" for column in columns]
@@ -442,7 +442,7 @@ def _build_table_cells(
 
 
 def compute_first_visible(count: int, selected: int, height: int) -> int:
-    """Return the first policy to list in *height* lines so that the selected one is visible."""
+    """Return the number of the first policy to list so that the selected one is visible in *height* lines."""
     room = max(height - 2, 1)
     return max(min(selected, count - 1) - room + 1, 0)
 

@@ -1,4 +1,4 @@
-"""Pane of the charts, with the clicks and drags on them."""
+"""Pane that shows the charts and handles clicks and drags on them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ChartsView(LinesPane, can_focus=True):
     ) -> None:
         """Create a pane.
 
-        *point_at* receives a call and the clicked policy, or None during a drag. *drag_threshold* receives a threshold,
+        *point_at* receives a call and the clicked policy (None during a drag). *drag_threshold* receives a threshold,
         the tokens that it is dragged to, and whether the drag has just begun.
         """
         super().__init__(self._draw_lines, id=id)
@@ -40,7 +40,7 @@ class ChartsView(LinesPane, can_focus=True):
         return self.charts.lines
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Take hold of the threshold under the mouse or, if there is none, select the call; then track the mouse."""
+        """Grab the threshold under the mouse or, if there is none, select the call; then capture the mouse."""
         if event.button == 1:
             self._last_y = event.y - self.gutter.top
             self._pressed_threshold = self.charts.find_threshold(self._last_y)
@@ -50,7 +50,7 @@ class ChartsView(LinesPane, can_focus=True):
             self.capture_mouse()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Drag the threshold if the user holds one and moves vertically; otherwise move the cursor."""
+        """Drag the grabbed threshold if the mouse moves vertically; otherwise move the cursor."""
         y = event.y - self.gutter.top
         if not self._is_dragging:
             return

@@ -1,4 +1,4 @@
-"""Regret cases of a policy: select and format them, locate both sides of a case, and format the regret bound."""
+"""Regret cases of a policy: their selection, their two sides, the texts about them, and the regret bound."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CaseSide(NamedTuple):
 
 @dataclass(frozen=True)
 class CaseSelection:
-    """The selected regret cases in a study, as numbers; ``firing_numbers`` gives the firing behind each case."""
+    """The numbers of the selected regret cases of a study; ``firing_numbers`` maps every case to its firing."""
 
     study: Study
     case_numbers: Sequence[int]
@@ -86,7 +86,7 @@ def find_side(selection: CaseSelection, index: int, name: str) -> CaseSide:
 
 
 def choose_needle(case: RegretCase, block: Mapping[str, Any], name: str) -> str:
-    """Return the needed text or, in a call that fetches again, its argument, if the block contains it; "" otherwise."""
+    """Return the needed text if the block contains it or, for a call that fetches again, its argument; else ""."""
     if name == "used" and case.tier == "re-fetch":
         return _find_fetch_argument(block)
     text = get_searchable_text(dict(block))
@@ -95,7 +95,7 @@ def choose_needle(case: RegretCase, block: Mapping[str, Any], name: str) -> str:
 
 
 def _find_fetch_argument(block: Mapping[str, Any]) -> str:
-    """Return the argument that a call fetches: the first line of a command, a path, else the longest text."""
+    """Return the first line of a call's command or path, else of its longest argument; "" if the line is too short."""
     arguments = block.get("input")
     if not isinstance(arguments, Mapping):
         return ""
@@ -145,7 +145,7 @@ def format_regret_bound(selection: CaseSelection, call: int, width: int) -> list
 
 
 def format_case_table(selection: CaseSelection, selected: int, width: int, height: int) -> list[list[Run]]:
-    """Format a table in *height* lines: column headings, and the cases around the *selected* one."""
+    """Format the table of cases in *height* lines: the column headings, and the cases around the *selected* one."""
     cases = selection.cases
     numbers = ((f"#{each.message:,}", f"{each.tokens:,}", f"#{each.dropped:,}", f"#{each.later:,}") for each in cases)
     rows = [(case.tier, *cells) for case, cells in zip(cases, numbers, strict=True)]
@@ -171,12 +171,12 @@ def _align_right(texts: Sequence[str], sizes: Sequence[int]) -> str:
 
 
 def compute_first_row(count: int, selected: int, height: int) -> int:
-    """Return the first case to list so that the selected one is visible in *height* lines, headings included."""
+    """Return the index of the first case to list so that the selected one is visible below the headings."""
     return max(min(selected - (height - 1) // 2, count - (height - 1)), 0)
 
 
 def format_evidence(selection: CaseSelection, index: int, width: int) -> list[list[Run]]:
-    """Format two lines about a case: how large it is and how it was used later, then the evidence."""
+    """Format two lines about a case: its size, delay and kind of use, and then the evidence."""
     case, (_, firing) = selection.cases[index], selection.get_firing(index)
     study = selection.study
     calls = [call.message for call in study.replay.calls]
@@ -191,7 +191,7 @@ def format_evidence(selection: CaseSelection, index: int, width: int) -> list[li
 
 
 def format_side_title(selection: CaseSelection, index: int, name: str, preview: str) -> str:
-    """Format the title for one side of a case, with its most important part first because the end may be cut."""
+    """Format the title for one side of a case; the most important part comes first, because the end may be cut."""
     side = find_side(selection, index, name)
     event = "needed later" if name == "used" else f"dropped at #{selection.cases[index].dropped:,}"
     return f"{event}: #{side.location.message:,}, est. {format_count(side.tokens, 'token')}: {format_line(preview)}"

@@ -29,7 +29,7 @@ SIDES = ("dropped", "used")
 
 
 class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
-    """A screen that shows one regret case at a time; keys pressed before the regrets are ready take effect later."""
+    """A screen that shows one regret case at a time; keys pressed while the cases are computed take effect later."""
 
     CSS_PATH = "regrets.tcss"
     AUTO_FOCUS = "ClickableLines"
@@ -68,11 +68,11 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Show the regrets, if they are already computed, as soon as the panes have a size."""
+        """Show the regret cases as soon as the panes have a size, if the cases are already computed."""
         self.call_after_refresh(self.update_regrets)
 
     def update_regrets(self) -> None:
-        """Show the regrets if they are computed by now, and handle the keys pressed before."""
+        """Show the regret cases if they have been computed, and then run the actions of keys pressed before."""
         study = self._study
         if self.case_selection is None and study is not None:
             self.case_selection = regret_cases.select_cases(study, self.call)
@@ -101,7 +101,7 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     @property
     def _list_height(self) -> int:
-        """Lines of the list with its border and headings: as many as it needs, at most a fifth of the screen."""
+        """Height in lines of the list with its headings: as many as the cases need, at most a fifth of the screen."""
         return 2 + min(len(self.case_selection or ()), max(self.size.height // 5, 3))
 
     def on_resize(self) -> None:
@@ -109,7 +109,7 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self.call_after_refresh(self._scroll_to_evidence)
 
     def _scroll_to_evidence(self) -> None:
-        """Scroll both sides to the evidence, on a line that depends on the width."""
+        """Scroll both sides to the evidence, whose line depends on the width of the panes."""
         for detail in self.query(Detail):
             needle, detail.needle = detail.needle, ""
             detail.set_search_text(needle)

@@ -1,6 +1,6 @@
-"""Draw the context size along a recording as a chart: blocks under the policy, shade for the baseline.
+"""Chart of the context size along a recording: solid bars under the policy, shade for the baseline.
 
-All charts of a comparison have the same scale. A column shows one call, or the largest of several; the column under the
+All charts of a comparison have the same scale. A column shows one call or the largest of several; the column under the
 cursor shows the call under the cursor. Heights are exact to an eighth of a cell.
 """
 
@@ -51,7 +51,7 @@ class Sawtooth:
 
 
 class ChartScale(NamedTuple):
-    """The scale that charts share: calls from ``first_call`` to before ``end_call``, up to ``max_tokens`` tokens."""
+    """The common scale of all charts: calls from ``first_call`` up to ``end_call`` (exclusive), and ``max_tokens``."""
 
     first_call: int
     end_call: int
@@ -59,7 +59,7 @@ class ChartScale(NamedTuple):
     max_tokens: int
 
     def get_calls(self, x: int) -> range:
-        """Return the calls that column *x* shows, which is at least one."""
+        """Return the calls that column *x* shows; there is at least one."""
         count = self.end_call - self.first_call
         low = x * count // self.width
         return range(self.first_call + low, self.first_call + max((x + 1) * count // self.width, low + 1))
@@ -98,7 +98,7 @@ def compute_zoom_range(count: int, cursor: int, level: int) -> range:
 
 
 def draw_sawtooth(sawtooth: Sawtooth, scale: ChartScale, height: int, cursor: int = -1) -> list[list[Run]]:
-    """Draw a chart in *height* lines, the last of which holds the signs of events; *cursor* is a call."""
+    """Draw a chart in *height* lines, with the signs of events in the last one; *cursor* is the number of a call."""
     rows, width = height - 1, scale.width
     canvas, bottom = Canvas(GUTTER + width, height), rows - 1
     sizes, without = sawtooth.sizes, sawtooth.baseline_sizes
@@ -146,7 +146,7 @@ def _list_rules(sawtooth: Sawtooth, scale: ChartScale) -> list[tuple[int, str]]:
 
 
 def _draw_rule(canvas: Canvas, tops: Sequence[int], y: int, value: str, name: str) -> None:
-    """Draw a horizontal line behind the blocks and through the shade, with its name in a free place."""
+    """Draw a horizontal line behind the bars and through the shade, with its name where there is room."""
     style = BOLD if name == THRESHOLD_LABEL else MUTED
     glyphs = [canvas.get_glyph(GUTTER + x, y) if top > y else "" for x, top in enumerate(tops)]
     is_free = [glyph == " " for glyph in glyphs]

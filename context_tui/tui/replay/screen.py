@@ -62,7 +62,7 @@ SETTING_NOTE_LINES, MAX_BOTTOM_LINES = 2, 12
 
 
 class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
-    """A screen that compares replays; missing results are computed in threads while settings can be changed."""
+    """A screen that compares replays; threads compute missing results, and settings can be changed meanwhile."""
 
     CSS_PATH = "replay.tcss"
     AUTO_FOCUS = "ChartsView"
@@ -154,7 +154,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self.call_after_refresh(self._fit_bottom)
 
     def draw(self) -> None:
-        """Draw the whole screen, and start computing results that are missing."""
+        """Draw the whole screen, and start to compute missing results."""
         self._draw_settings()
         self.query_one("#replay-header").refresh()
         self.draw_results()
@@ -204,7 +204,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
     # Computing
 
     def _start_next_task(self) -> None:
-        """Start the most urgent task, unless the result of the running one is still needed."""
+        """Start the most urgent task, unless a task is running whose result is still needed."""
         comparison, running = self.comparison, self._running_task
         if comparison.recording is None:
             if not self._is_preparing:
@@ -473,5 +473,5 @@ def _list_replayable_policies() -> dict[str, Any]:
 
 
 def build_screen(controller: Controller) -> ReplayScreen:
-    """Return the replay screen, or raise CommandRefused for a compacted copy or while the session is read."""
+    """Return the replay screen; raises CommandRefused for a compacted copy, or while the session is being read."""
     return ReplayScreen(controller, controller.build_comparison())

@@ -1,4 +1,4 @@
-"""Settings common to all replays of the replay screen, and dragging of thresholds."""
+"""Settings that all replays of the replay screen share, and thresholds that are dragged."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ _THRESHOLD_UNITS = ("tokens", "of window", "%")
 
 
 class ThresholdDrag:
-    """A threshold that is dragged, and ``control``, the parameter of *view*'s policy that moves it; None if none does.
+    """The threshold of *view*'s policy that is nearest to *tokens*, which the user drags.
 
-    Of the policy's thresholds, it is the one nearest to *tokens*.
+    ``control`` is the parameter that moves the threshold, or None if no parameter does.
     """
 
     def __init__(self, view: View, controls: list[Parameter], tokens: int) -> None:
@@ -98,7 +98,7 @@ class ThresholdDrag:
             self.control = control if direction_count else None
 
     def compute_value(self, tokens: int) -> Number:
-        """Return the round value in the range of ``control`` that puts the threshold nearest to *tokens*."""
+        """Return the round value of ``control`` that moves the threshold closest to *tokens*."""
         control, scale = self.control, self.control.scale if self.control else None
         if control is None or scale is None:
             raise ValueError("no parameter moves this threshold")
@@ -128,7 +128,7 @@ class ThresholdDrag:
         return direction_count, value is not None, control.unit != "tokens"
 
     def _compute_threshold(self, control: Parameter, value: Number | None) -> int:
-        """Return the threshold with another value of a parameter; -1 if there is none."""
+        """Return the threshold in tokens that another value of a parameter leads to, or -1 if there is none."""
         limits = self._compute_limits(self._view.with_param(self._view.policy, control.name, value))
         limit = limits[self._step] if self._step < len(limits) else None
         return -1 if limit is None else limit

@@ -31,7 +31,7 @@ SOURCES_NOTE = "As of November 2026, from documentation, source code and user re
 
 
 def list_configurations(lane: Lane) -> list[tuple[str, AgentSettings | None]]:
-    """Return the policy or its steps, each with its agent's settings or None; raises PlanError if invalid."""
+    """Return (label, agent's settings or None) for a policy, or for each step of a chain; may raise PlanError."""
     policy, params, window = POLICIES[lane.policy], lane.params, lane.view.session.window
     settings = build_agent_settings(lane.policy, params, window)
     if settings is None and find_nested_field(policy) and (steps := policy.steps(params)):
@@ -43,7 +43,7 @@ def list_configurations(lane: Lane) -> list[tuple[str, AgentSettings | None]]:
 
 
 def format_configuration(lane: Lane) -> str:
-    """Format the agent's configuration to show, copy or save, with everything but settings as comments."""
+    """Format the agent's configuration as a text to show, copy or save; everything but the settings is a comment."""
     window, lines = lane.view.session.window, list[str]()
     try:
         configurations = list_configurations(lane)
@@ -60,7 +60,7 @@ def format_configuration(lane: Lane) -> str:
 
 
 def build_configuration_parts(lane: Lane) -> Iterator[TextPart]:
-    """Yield the configuration line by line, with muted comments."""
+    """Yield each line of the agent's configuration as a part; comments are muted."""
     for line in format_configuration(lane).splitlines():
         remedy = "; y on the previous screen copies a command" if line.endswith(UNKNOWN_SETTINGS_TEXT) else ""
         yield TextPart(line + remedy, "muted" if line.startswith("#") else "text")

@@ -33,7 +33,7 @@ MAX_PARAMETER_COLUMNS = 4
 
 @dataclass(eq=False)
 class SweepRowCache:
-    """A session's measured rows by setting, and the sweep that measures them, or None if it is not prepared."""
+    """The rows measured for a session, keyed by setting, and the sweep that measures them (None before it is used)."""
 
     session: Session
     options: SweepOptions
@@ -62,7 +62,7 @@ GRID_ORDER = "as given"
 
 
 class SweepBoard:
-    """The sweep that is on screen, while its settings are measured and afterwards.
+    """The state of the sweep screen: settings, measured rows, sort order and cursor.
 
     Attributes:
         row_cache: measured rows of the open session; None for a sweep over sessions.
@@ -92,7 +92,7 @@ class SweepBoard:
 
     @property
     def sweep(self) -> Sweep:
-        """A sweep of the settings measured so far, with savings in the chosen unit."""
+        """The sweep with the rows measured so far, and with savings in the chosen unit."""
         if self.saving_unit not in self._sweeps:
             self._sweeps[self.saving_unit] = replace(next(iter(self._sweeps.values())), saving_unit=self.saving_unit)
         return self._sweeps[self.saving_unit]
@@ -120,7 +120,7 @@ class SweepBoard:
         return next(iter(self._sweeps.values())).totals
 
     def list_native(self, setting: SweepSetting) -> list[tuple[str, AgentSettings | None]]:
-        """Return the agent's configuration of a setting, or None, below a heading for each window that matters."""
+        """Return (heading, agent's settings or None) for each context window, or once with "" if all are the same."""
         rows = self.sweep.rows_by_session.values()
         recorded = [self.row_cache.session.window] if self.row_cache else [each[0].window for each in rows]
         windows = [each or Window(ASSUMED_WINDOW, "assumed") for each in recorded]
@@ -134,7 +134,7 @@ class SweepBoard:
         return [(_format_window(*size, counts), by_size[size]) for size, _ in counts.most_common()]
 
     def format_label(self, name: str) -> str:
-        """Format a setting's name briefly, without the policy if it is the current one."""
+        """Format a setting's name, without the policy if that is the policy of the current setting."""
         policy = self.current_setting.policy.name
         setting = self.settings_by_name.get(name)
         if setting is None or setting.policy.name != policy:
@@ -186,7 +186,7 @@ class SweepBoard:
     # Commands
 
     def update(self, rows: Iterable[SweepRow], sweep: Sweep | None = None) -> None:
-        """Add measured rows; *sweep*, if given, is a sweep that already includes them."""
+        """Add measured rows; *sweep*, if given, already includes these rows."""
         if self.row_cache is None:
             return
         self.row_cache.rows.update((row.setting, row) for row in rows)
@@ -196,7 +196,7 @@ class SweepBoard:
         self._sweeps = {sweep.saving_unit: sweep}
 
     def set_grid(self, grid_text: str) -> None:
-        """Sweep another grid, keeping the rows already measured; raises PlanError if it is invalid or too large."""
+        """Sweep another grid, keeping the measured rows; raises PlanError if the grid is invalid or too large."""
         if self.row_cache is None:
             return
         current, facts = self.current_setting, self.row_cache.session.facts
@@ -225,7 +225,7 @@ class SweepBoard:
                 self.only_best = False
 
     def cycle_order(self, step: int) -> None:
-        """Sort by the next (+1) or previous (-1) order, wrapping around."""
+        """Sort by the next (+1) or previous (-1) order; the first one follows the last."""
         names = [*(each.name for each in SORT_ORDERS), GRID_ORDER]
         self.set_order(names[(names.index(self.order) + step) % len(names)])
 
@@ -242,7 +242,7 @@ class SweepBoard:
         return True
 
     def toggle_break_even(self) -> bool:
-        """Switch the plot's horizontal axis; return False, changing nothing, if there are no prices."""
+        """Switch the plot between regret and break-even; return False, changing nothing, if there are no prices."""
         if not self.shows_break_even and not self.sweep.has_prices:
             return False
         self.shows_break_even = not self.shows_break_even
@@ -262,7 +262,7 @@ def _format_window(tokens: int, is_known: bool, counts: Counter[tuple[int, bool]
 
 
 def build_partial_sweep(settings: Sequence[SweepSetting], rows: Mapping[str, SweepRow], other: Sweep) -> Sweep:
-    """Return a sweep of the settings measured so far, with the current setting and unit taken from *other*."""
+    """Return a sweep of *settings* with their rows measured so far, and the current setting and unit of *other*."""
     measured_rows = [rows[each.name] for each in settings if each.name in rows]
     return Sweep(settings, measured_rows, current=other.current, saving_unit=other.saving_unit)
 
@@ -270,7 +270,7 @@ def build_partial_sweep(settings: Sequence[SweepSetting], rows: Mapping[str, Swe
 def find_parameter_columns(settings: Sequence[SweepSetting], policy: str) -> dict[str, int]:
     """Return the parameters of *policy* that differ among the settings, each with the length of its longest value.
 
-    The result is empty if too many parameters differ, or if one of them belongs to a nested policy.
+    The result is empty if too many parameters differ, or if one of them holds the parameters of nested policies.
     """
     policy_params = [each.params for each in settings if each.policy.name == policy]
     if not policy_params:
@@ -298,7 +298,7 @@ def format_value(value: Any) -> str:
 
 
 def build_board(comparison: Comparison, row_cache: SweepRowCache | None = None) -> SweepBoard:
-    """Build a board for the selected policy, with the other policies at their settings; may raise PlanError."""
+    """Build a board with a grid for the selected policy and the other policies as they are set; may raise PlanError."""
     lane, session = comparison.selected_lane, comparison.session
     options = SweepOptions(**vars(comparison.settings))
     policy, params = POLICIES[lane.policy], lane.params

@@ -1,4 +1,4 @@
-"""Format the lines of the sweep screen: the header, the progress, and the setting under the cursor."""
+"""Lines of the sweep screen: the header, the progress, and the setting under the cursor."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def format_board_saving(board: SweepBoard, saved: float, *, brief: bool = False)
 
 
 def format_header(board: SweepBoard, width: int) -> list[Run]:
-    """Format the session and its policies and, at the right edge, the saving unit and the sort order."""
+    """Format the session and the policies and, at the right edge, the saving unit and the sort order."""
     cache, calls = board.row_cache, ""
     if cache is not None:
         info = cache.session.info
@@ -115,7 +115,7 @@ def format_legend(board: SweepBoard, width: int) -> list[Run]:
 
 
 def format_setting(board: SweepBoard, width: int) -> Iterator[list[Run]]:
-    """Yield lines about the setting under the cursor, as the last may be cut: rank, numbers, changes, configuration."""
+    """Yield lines about the setting under the cursor, most important first: rank, numbers, changes, configuration."""
     name = board.cursor
     totals, setting = board.totals.get(name), board.settings_by_name.get(name)
     if setting is None:
@@ -131,7 +131,7 @@ def format_setting(board: SweepBoard, width: int) -> Iterator[list[Run]]:
 
 
 def format_native_lines(board: SweepBoard, setting: SweepSetting) -> list[str]:
-    """Format a setting as its agent's own configuration for reading, for each context window that changes it."""
+    """Return the lines of the agent's own configuration for a setting, with a heading for each context window."""
     return [line for head, form in board.list_native(setting) for line in (head, *format_setting_lines(form)) if line]
 
 
@@ -150,7 +150,7 @@ def _format_title(board: SweepBoard, name: str, totals: Totals | None, width: in
 
 
 def _format_rank(board: SweepBoard, name: str, totals: Totals | None) -> tuple[list[str], str]:
-    """Format the rank of a setting in parts, most important first, and return the style of the parts."""
+    """Return the rank of a setting as parts, the most important first, and the style of all parts."""
     points, dominator = board.sweep.dominance.points, board.sweep.dominance.dominated_by.get(name)
     if totals is None:
         return ["not measured yet"], MUTED
@@ -170,7 +170,7 @@ def _format_rank(board: SweepBoard, name: str, totals: Totals | None) -> tuple[l
 
 
 def _format_totals(board: SweepBoard, totals: Totals, width: int) -> list[Run]:
-    """Format the totals of a setting and its differences from the current one, or only these if both do not fit."""
+    """Format the totals of a setting and the differences from the current one, or only the differences if too long."""
     current, points = board.totals.get(board.sweep.current), board.sweep.dominance.points
     regret_name = board.sweep.regret_name
     saving = format_saving(totals.saved, "tokens", total=totals.without, with_unit=True)

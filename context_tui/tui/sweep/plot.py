@@ -1,4 +1,4 @@
-"""Plot savings against regret, with steps along the Pareto front, or against the break-even: a point per setting."""
+"""Plot of each setting's savings against its regret, with steps along the Pareto front, or against its break-even."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PlotPoint(NamedTuple):
 
 
 class PlotFrame(NamedTuple):
-    """A plot's area: from ``left`` to ``right``, savings from ``bottom`` to ``top``, and its size in cells."""
+    """A plot's area: values from ``left`` to ``right``, savings from ``bottom`` to ``top``, and the size in cells."""
 
     left: float
     right: float
@@ -71,7 +71,7 @@ def build_frame(points: Sequence[PlotPoint], width: int, height: int) -> PlotFra
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
-    """The points in a plot; ``cells`` maps cells to settings. With ``has_steps``, steps join the Pareto front."""
+    """The points of a plot; ``cells`` maps (column, line) to settings. With ``has_steps``, steps join the front."""
 
     points: Mapping[str, PlotPoint]
     frontier: Sequence[str]
@@ -94,7 +94,7 @@ def build_scatter(
     *,
     has_steps: bool = True,
 ) -> Scatter:
-    """Place the points in a plot of *width* by *height* cells, which does not include the scales."""
+    """Place the points in a plot of *width* by *height* cells, not counting the scales."""
     frame = build_frame([*points.values()], width, height)
     cells: dict[tuple[int, int], str] = {}
     for name in (*(name for name in (current, *frontier) if name in points), *points):
@@ -110,7 +110,7 @@ def draw_plot(
     format_x: FormatAmount,
     knee: str | None = None,
 ) -> list[list[Run]]:
-    """Draw the plot with scales at its left and below it, whose labels the two functions format."""
+    """Draw the plot with a scale at its left, labelled by *format_saving*, and one below it, labelled by *format_x*."""
     frame, points = scatter.frame, scatter.points
     width, height = frame.width, frame.height
     canvas = Canvas(GUTTER + width, height + 1)

@@ -1,4 +1,4 @@
-"""Sweep as text: every setting with its numbers, and the best setting of each project."""
+"""Report on a sweep as text: every setting with its numbers, and the best setting of each project."""
 
 from __future__ import annotations
 

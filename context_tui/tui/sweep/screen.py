@@ -49,7 +49,7 @@ AdoptSetting = Callable[[SweepSetting], str]
 
 
 class MeasuringRun(NamedTuple):
-    """A run that measures settings: which ones, a sweep with all settings, and the rows measured so far."""
+    """A run of the sweep: its number, the settings to measure, a sweep of all settings, and the rows so far."""
 
     number: int
     settings: Sequence[SweepSetting]
@@ -58,7 +58,7 @@ class MeasuringRun(NamedTuple):
 
 
 class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
-    """A screen that shows a sweep's table and plot while a thread measures the settings that are missing."""
+    """A screen that shows a sweep's table and plot, while a thread measures the missing settings."""
 
     CSS_PATH = "sweep.tcss"
     AUTO_FOCUS = "#sweep-table"
@@ -70,7 +70,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
     def __init__(
         self, board: SweepBoard, *, format_command: Callable[[SweepBoard], str], adopt: AdoptSetting | None = None
     ) -> None:
-        """Create a screen; *adopt* adopts the chosen setting, or is None if its sessions are listed instead."""
+        """Create a screen; *adopt* applies the chosen setting, or is None to list the setting's sessions instead."""
         super().__init__()
         names = ("sweep-first", "sweep-live" if board.is_live else "sweep-sessions", "sweep-other")
         self._bindings = BindingsMap.merge([*(BindingsMap(read_bindings(name)) for name in names), self._bindings])
@@ -192,7 +192,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
             start_work(self, "sweep", "sweep the settings", partial(self._measure_settings, cache, run))
 
     def _measure_settings(self, cache: SweepRowCache, run: MeasuringRun, job: ThreadJob) -> None:
-        """Measure settings, and compute totals and dominance, too slow for the event loop with thousands of rows."""
+        """Measure settings in a thread, and compute totals and dominance, which is slow with thousands of rows."""
         new_rows = list[SweepRow]()
 
         def post_rows(*, is_done: bool = False, error: str = "") -> None:
@@ -223,7 +223,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
                 post_rows(is_done=True)
 
     def _show_rows(self, run_number: int, rows: Sequence[SweepRow], sweep: Sweep, is_done: bool, error: str) -> None:
-        """Show further rows; *sweep* covers all rows measured so far, and the run has ended if *is_done* is set."""
+        """Show further rows; *sweep* holds all rows measured so far, and *is_done* marks the end of the run."""
         self.board.update(rows, sweep)
         if run_number == self._run_number and is_done:
             self.is_measuring, self.board.error = False, error
@@ -392,7 +392,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
 
 
 def build_screen(controller: Controller) -> SweepScreen:
-    """Return a sweep of the inspector's policy, which adopts the chosen setting, or raise CommandRefused."""
+    """Return a sweep screen that applies the chosen setting to the inspector's policy, or raise CommandRefused."""
     comparison = controller.build_comparison()
     try:
         return build_comparison_screen(controller, comparison, partial(_adopt_in_inspector, controller))
@@ -403,9 +403,9 @@ def build_screen(controller: Controller) -> SweepScreen:
 def build_comparison_screen(
     controller: Controller, comparison: Comparison, adopt: AdoptSetting | None = None
 ) -> SweepScreen:
-    """Return a sweep of the policy selected on the replay screen; raises PlanError if it cannot be replayed.
+    """Return a sweep screen for the policy selected on the replay screen; raises PlanError if it cannot be replayed.
 
-    *adopt* adopts the chosen setting; by default, it changes the selected policy.
+    *adopt* applies the chosen setting; by default, the selected policy gets it.
     """
     board = build_board(comparison, controller.sweep_results)
     controller.sweep_results = board.row_cache
@@ -442,7 +442,7 @@ def _adopt_in_comparison(comparison: Comparison, setting: SweepSetting) -> str:
 
 
 def merge_params(params: Mapping[str, Mapping[str, Any]], setting: SweepSetting) -> dict[str, Mapping[str, Any]]:
-    """Return every policy's changed values, with those that a swept setting defines replaced by its values."""
+    """Return the changed values of every policy, with those of *setting* for its policy and nested policies."""
     policy = setting.policy
     policies = {policy.name, *list_nested_policies(policy, setting.params)}
     other_params = {name: values for name, values in params.items() if name not in policies}

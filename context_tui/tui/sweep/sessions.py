@@ -1,4 +1,4 @@
-"""The sessions screen of a sweep: the totals of a setting in each session, which can be opened."""
+"""The sessions screen of a sweep: the totals of one setting in each session, and a key to open the session."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FULL_NAME_CELLS = 30
 
 
 def sort_sessions(rows: Sequence[SweepRow], order: str) -> list[tuple[SweepRow, Totals]]:
-    """Return the sessions with their totals, sorted by the column *order* and then by savings, largest first."""
+    """Return each session's row with its totals, sorted by the column *order*, then by savings, the largest first."""
     key = next(each.key for each in SORT_ORDERS if each.name == order)
     totals = [(row, compute_totals([row], row.cost.unit if row.cost else "")) for row in rows]
     return sorted(totals, key=lambda each: (-key(each[1]), -each[1].saved))
@@ -83,7 +83,7 @@ def _measure_column(board: SweepBoard, column: SweepColumn, all_totals: Sequence
 
 
 class SessionsScreen(Screen[None]):
-    """A screen that lists a sweep's sessions with the numbers for one setting."""
+    """A screen that lists the sessions of a sweep with the numbers of one setting."""
 
     CSS_PATH = "sweep.tcss"
     AUTO_FOCUS = "ClickableLines"

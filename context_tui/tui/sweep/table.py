@@ -23,7 +23,7 @@ MIN_VALUE_CELLS, MAX_VALUE_CELLS = 5, 18
 
 
 class SweepColumn(NamedTuple):
-    """A column of numbers, in full or abbreviated; the column of the lowest rank is dropped first."""
+    """A column of numbers: heading, sort order, rank (the lowest is dropped first), and functions for its texts."""
 
     head: str
     order: str
@@ -78,10 +78,10 @@ class TableLayout(NamedTuple):
     """The layout of the table of settings at one width.
 
     Attributes:
-        name_cells: cells of the setting, columns of values included.
-        value_columns: swept parameters with a column, and its cells; empty if settings are shown as they are typed.
-        is_full: whether numbers are in full.
-        dominator_cells: cells for the dominating setting, at the end of the line; 0 if it is not shown.
+        name_cells: width of the setting column in cells, including the columns of values.
+        value_columns: swept parameters that have a column, with its width; empty if settings are shown as typed.
+        is_full: whether numbers are written in full rather than abbreviated.
+        dominator_cells: width of the dominating setting at the end of the line; 0 if it is not shown.
     """
 
     name_cells: int
@@ -135,7 +135,7 @@ def _measure_names(board: SweepBoard) -> tuple[int, int]:
 
 
 def _measure_values(board: SweepBoard) -> list[tuple[str, int, int]]:
-    """Return each parameter that has a column, the width of its values, and the width of its values and heading."""
+    """Return (parameter, width of its values, width including its heading) for each parameter that has a column."""
     sizes = []
     for name, longest in board.parameter_columns.items():
         last_word = name.rsplit("_", 1)[-1]  # so that a truncated heading begins with a word
@@ -145,7 +145,7 @@ def _measure_values(board: SweepBoard) -> list[tuple[str, int, int]]:
 
 
 def _fit_value_columns(board: SweepBoard, room: int) -> list[tuple[str, int]]:
-    """Return each parameter that has a column, and the width of the column: as wide as the name if there is room."""
+    """Return (parameter, width) for each column of values; a column is as wide as its heading if there is room."""
     sizes, max_cells = _measure_values(board), MAX_VALUE_CELLS
     while (
         max_cells > MIN_VALUE_CELLS
@@ -192,7 +192,7 @@ def format_head(board: SweepBoard, layout: TableLayout, width: int) -> list[Run]
 
 
 def _truncate_start(name: str, width: int) -> str:
-    """Truncate a name at its start to *width* cells, before a word if one fits, since its end distinguishes it."""
+    """Truncate the start of a name to fit *width* cells, if possible before a word; names differ at their ends."""
     if len(name) <= width:
         return name
     end = name[len(name) - width + 1 :]

@@ -1,4 +1,4 @@
-"""Events of the context (compactions, clears and drops), their labels, and news about them."""
+"""Events of the context (compactions, clears and drops), their labels, and news of a followed session."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from context_tui.tui.rendering.formatting import format_line
 
 
 class ContextEvent(NamedTuple):
-    """A compaction, clear or drop of the context just before ``message``; for a drop, the message is the reply."""
+    """A compaction, clear or drop of the context just before ``message``, which for a drop is the reply."""
 
     message: int
     fact: Compaction | Epoch | Drop
@@ -43,7 +43,7 @@ def is_compaction(event: ContextEvent) -> bool:
 
 
 def format_event_labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
-    """Format variants of the text that the timeline shows for an event, longest first."""
+    """Return forms of the text that the timeline shows for an event, longest first."""
     fact = event.fact
     if isinstance(fact, Epoch):
         return ("context cleared (/clear)",)
@@ -64,7 +64,7 @@ def format_event_labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
 
 
 def _format_explanation(drop: Drop) -> tuple[str, str]:
-    """Format the explanation of a drop, long and short; both state that the drop is inferred."""
+    """Return a long and a short explanation of a drop, which say that it is inferred, or ``unexplained`` twice."""
     if drop.explained_by is None:
         return "unexplained", "unexplained"
     if not drop.cleared_blocks:
@@ -74,7 +74,7 @@ def _format_explanation(drop: Drop) -> tuple[str, str]:
 
 
 def _compute_token_drop(facts: Facts, compaction: Compaction) -> int:
-    """Return the drop of the recorded context in tokens at the first request after a microcompaction, or 0."""
+    """Return by how many tokens the recorded context fell at the first request after a microcompaction, or 0."""
     row = bisect_left(facts.request_message, compaction.message)
     message = facts.request_message[row] if row < len(facts.requests) else -1
     index = bisect_left(facts.drops, message, key=lambda drop: drop.message)
@@ -84,7 +84,7 @@ def _compute_token_drop(facts: Facts, compaction: Compaction) -> int:
 
 
 def format_event_point(event: ContextEvent) -> str:
-    """Format why the point before an event is worth jumping to, as in ``before the recorded full compaction``."""
+    """Format a label for the point before an event, as in ``before the recorded full compaction``."""
     fact = event.fact
     if isinstance(fact, Epoch):
         return "before the context was cleared (/clear)"
@@ -94,7 +94,7 @@ def format_event_point(event: ContextEvent) -> str:
 
 
 def format_event_details(facts: Facts, event: ContextEvent) -> Iterator[str]:
-    """Yield one or two lines about an event, which are shown above the full text of the message after it."""
+    """Yield one or two lines about an event, to be shown above the full text of the message after it."""
     yield format_event_labels(facts, event)[0]
     if isinstance(event.fact, Drop) and event.fact.cleared_blocks:
         owners = [facts.block_message[row] for row in event.fact.cleared_blocks]
@@ -104,7 +104,7 @@ def format_event_details(facts: Facts, event: ContextEvent) -> Iterator[str]:
 
 
 class SeenState(NamedTuple):
-    """A followed session's state when its news was last shown; ``compactions`` holds (kind, message) pairs."""
+    """The state of a followed session when news was last shown; ``compactions`` holds (kind, message) pairs."""
 
     compactions: frozenset[tuple[str, int]]
     branches: int
@@ -121,7 +121,7 @@ class SeenState(NamedTuple):
 
 
 def format_news(old: SeenState, session: Session) -> list[str]:
-    """Format what happened since *old*: compactions with their losses, rewinds, or a rewritten file; may be empty."""
+    """Return a line for each event since *old*: compactions with the lost blocks, rewinds, or a rewritten file."""
     new = SeenState.from_session(session)
     if new.messages < old.messages and new.branches <= old.branches:
         return ["The file was rewritten, and read again from its start"]

@@ -1,4 +1,4 @@
-"""Rows that the timeline lists, by filter, folded turns and order."""
+"""Selection of the rows that the timeline lists, by filter, folded turns and order."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _KIND_BITS = {kind: 1 << number for number, kind in enumerate(ROW_KINDS)}
 
 
 class RowTraits(NamedTuple):
-    """The properties of a row that filters test; many rows have the same ones.
+    """The properties of a row that a filter tests; many rows have equal ones.
 
-    ``kinds`` has a bit for each kind. ``tools`` are the numbers of the tools that the row calls or is a result of, if
-    they read the filter's path. ``tokens`` is the largest of ``SIZE_STEPS`` that the row reaches, or 0.
+    ``kinds`` has a bit for each kind. ``tools`` holds the numbers of the tools that the row calls or is a result of, if
+    the calls read the filter's path. ``tokens`` is the row's size, or the largest of ``SIZE_STEPS`` that it reaches.
     """
 
     kinds: int
@@ -45,7 +45,7 @@ class RowTraits(NamedTuple):
 
     @property
     def in_context(self) -> bool:
-        """Whether rows with these traits are in the context at the planning point."""
+        """Whether the row is in the context at the planning point."""
         return self.verdict not in ("before", "after")
 
 
@@ -79,17 +79,17 @@ class RowFilter:
         )
 
     def toggle_condition(self, kind: str, value: str | int) -> RowFilter:
-        """Return a filter in which the condition *kind* is *value*, or is unset if it was *value* before."""
+        """Return a filter whose condition *kind* is set to *value*, or is unset if it was *value* before."""
         empty = getattr(NO_FILTER, kind)
         return replace(self, **{kind: empty if getattr(self, kind) == value else value})  # type: ignore[arg-type]
 
     def toggle_part(self, kind: str, value: str) -> RowFilter:
-        """Return a filter for one part of the context only, or no filter if this filter is already that one."""
+        """Return a filter for one part of the context, or the empty filter if this filter is that one already."""
         part_filter = build_part_filter(kind, value)
         return NO_FILTER if self == part_filter else part_filter
 
     def describe(self) -> str:
-        """Return the conditions as text, separated by commas, or "" if there are none."""
+        """Return the conditions as text, separated by commas, or "" if no condition is set."""
         conditions = [get_kind_label(self.category)] if self.category else []
         conditions += [self.tool] if self.tool else []
         conditions += [self.path] if self.path else []
@@ -108,22 +108,22 @@ NO_FILTER = RowFilter()
 
 
 def build_part_filter(kind: str, value: str) -> RowFilter:
-    """Return a filter for the rows in context that have a ``category``, ``tool`` or ``path`` with this value."""
+    """Return a filter for the rows in context whose ``category``, ``tool`` or ``path`` (*kind*) is *value*."""
     return NO_FILTER.toggle_condition(kind, value).toggle_condition("in_context", True)
 
 
 def get_kind_label(name: str) -> str:
-    """Return the label for a kind of row or for a verdict, by default its name with spaces."""
+    """Return the label of a row kind or verdict; by default, its name with spaces for underscores."""
     return KIND_LABELS.get(name) or VERDICT_LABELS.get(name) or name.replace("_", " ")
 
 
 def find_tool_number(facts: Facts, tool: str) -> int:
-    """Return the tool's number in the session, or -2, which no row has, if the session has no such tool."""
+    """Return the number of a tool in the session, or -2, which no row has, if the session has no such tool."""
     return facts.tools.index(tool) if tool in facts.tools else -2
 
 
 def find_row_traits(rows: TimelineRows, marker: RowMarker, row: int, row_filter: RowFilter) -> RowTraits:
-    """Return the traits of a row that *row_filter* looks at, except its place in the context; others are empty."""
+    """Return the traits of a row that *row_filter* tests, except its place in the context; other traits are empty."""
     message, block = rows.message[row], rows.block[row]
     tests_blocks = row_filter.category or row_filter.tool or row_filter.path
     traits = find_block_traits(marker.context.facts, message, block, row_filter.path) if tests_blocks else (0, ())
@@ -132,7 +132,7 @@ def find_row_traits(rows: TimelineRows, marker: RowMarker, row: int, row_filter:
 
 
 def find_block_traits(facts: Facts, message: int, block: int, path: str = "") -> tuple[int, tuple[int, ...]]:
-    """Return a row's kinds, as bits, and the tools that it calls or whose result it is, if they read *path*.
+    """Return a row's kinds, as bits, and the tools of its calls or of its result, if the calls read *path*.
 
     A negative *block* stands for the message without its results.
     """
@@ -151,7 +151,7 @@ def find_block_traits(facts: Facts, message: int, block: int, path: str = "") ->
 
 
 def _reads_path(facts: Facts, block: int, path: str) -> bool:
-    """Return whether a call, or the call of a result, reads a file; True if *path* is empty."""
+    """Return whether a call, or the call of a result, reads the file *path*; True if *path* is empty."""
     if not path:
         return True
     call = facts.tool_use_of(block) if facts.kind[block] == Kind.TOOL_RESULT else block
@@ -160,7 +160,7 @@ def _reads_path(facts: Facts, block: int, path: str) -> bool:
 
 @dataclass(frozen=True)
 class TurnFolds:
-    """The numbers of the folded turns or, if ``inverted``, of the open ones, so that turns read later are folded."""
+    """The folded turns: those in ``turns`` or, if ``inverted``, all but those, including turns that are read later."""
 
     turns: frozenset[int] = frozenset()
     inverted: bool = False
@@ -172,11 +172,11 @@ class TurnFolds:
         return (turn in self.turns) != self.inverted
 
     def toggle(self, turn: int) -> TurnFolds:
-        """Return the folds with the given turn folded, or open if it was folded."""
+        """Return folds in which the turn is open if it was folded, and folded if it was open."""
         return replace(self, turns=self.turns ^ {turn})
 
     def unfold(self, turn: int) -> TurnFolds:
-        """Return the folds with the given turn open."""
+        """Return folds in which the turn is open."""
         return self.toggle(turn) if turn in self else self
 
 
@@ -204,12 +204,12 @@ def list_rows(
 
 
 def is_listed(listed_rows: Sequence[int], row: int) -> bool:
-    """Return whether a row is in the list or is hidden only because its turn is folded."""
+    """Return whether a row is in the list, or would be if its turn were not folded."""
     return not isinstance(listed_rows, array) or row in listed_rows
 
 
 def fold_rows(rows: TimelineRows, folds: TurnFolds) -> Spans:
-    """Return the rows left visible: a folded turn keeps its heading and the events that begin a new context."""
+    """Return the visible rows; of a folded turn, the heading and the events that begin a new context."""
     context_starts = [row for row, event in rows.iterate_event_rows() if event.begins_context]
     spans: list[range] = [range(rows.heads[0])] if rows.heads else []
     for turn in range(len(rows.heads)):
@@ -226,7 +226,7 @@ def fold_rows(rows: TimelineRows, folds: TurnFolds) -> Spans:
 
 
 def find_line(listed_rows: Sequence[int], row: int) -> int:
-    """Return the line for *row* or, if it is not listed, for the nearest row; in a folded turn, for the row above."""
+    """Return the line of *row* or, if it is not listed, of the nearest row; in a folded turn, of the row above."""
     if not isinstance(listed_rows, array):
         return max(bisect_right(listed_rows, row) - 1, 0)
     if row in listed_rows:
@@ -237,7 +237,7 @@ def find_line(listed_rows: Sequence[int], row: int) -> int:
 
 
 def _find_candidates(rows: TimelineRows, marker: RowMarker, row_filter: RowFilter) -> list[int] | range:
-    """Return the rows that can match: all, or or only the changed rows if the filter's verdict is a change."""
+    """Return the rows that can match: all, or only the changed ones if the filter tests for a kind of change."""
     plan = marker.plan
     if plan and row_filter.verdict in ACTION_PAST_TENSE.values() and not plan.dropped_ranges:
         facts = plan.context.facts
@@ -248,7 +248,7 @@ def _find_candidates(rows: TimelineRows, marker: RowMarker, row_filter: RowFilte
 
 
 def count_shown_tokens(rows: TimelineRows, marker: RowMarker, row: int) -> int:
-    """Return a row's tokens as the context holds them, or as recorded if the row is outside the context."""
+    """Return the tokens of a row as it is in the context or, outside of it, as it was recorded."""
     block, context = rows.block[row], marker.context
     if block >= 0 and block in context.replacements and marker.find_position(rows.message[row]) >= 0:
         return rows.token_table.block_tokens(context, block) if rows.token_table else context.replacements[block].tokens

@@ -26,7 +26,7 @@ NO_MARK = RowMark(" ", "kept")
 
 
 class Verdict(NamedTuple):
-    """A verdict on a row: its glyph in the timeline, its label in the legend, and what the plan would do to the row."""
+    """A verdict on a row: its glyph in the timeline, label in the legend, and a phrase such as ``would be cleared``."""
 
     glyph: str
     label: str = ""
@@ -69,7 +69,7 @@ CHANGED_VERDICTS = frozenset({"cleared", "truncated", "summarised", "dropped"})
 
 
 class RowMarker:
-    """The marks of all rows by the current plan, or else by the last applied plan, each computed on demand."""
+    """The marks of all rows, computed on demand, by the current plan or, without one, by the plan applied last."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class RowMarker:
         return index_context(self.context).position_of.get(message, -1)
 
     def find_mark(self, message: int, block: int = -1) -> RowMark:
-        """Return the mark for a tool result by its number *block*, or if that is -1, for the rest of the message."""
+        """Return the mark of the tool result *block* or, if that is -1, of the message without its results."""
         position = self.find_position(message)
         if position < 0:
             if message >= self.context.at:
@@ -121,7 +121,7 @@ class RowMarker:
         return RowMark(VERDICT_GLYPHS.get(outcome, "?"), outcome, replacement or verdict.explanation)
 
     def _format_replacement(self, row: int) -> str:
-        """Format the change of a block's size by the token measure; empty without a measure or a change."""
+        """Format a block's size before and after its change by the token measure; "" without a measure or change."""
         change = self.plan.changes.get(row) if self.token_table and self.plan and row >= 0 else None
         if change is None or self.token_table is None:
             return ""

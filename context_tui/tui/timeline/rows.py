@@ -1,4 +1,4 @@
-"""Rows of the timeline, as columns of numbers that grow with the session."""
+"""Rows of the timeline, stored as columns of numbers that grow with the session."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class TimelineRows:
     """All rows of the timeline, stored as parallel columns of numbers.
 
     Attributes:
-        block: row of facts of a tool result, ``WHOLE_MESSAGE``, ``TURN_HEAD``, or -3 - n for ``events[n]``.
+        block: number of a tool result's block, ``WHOLE_MESSAGE``, ``TURN_HEAD``, or -3 - n for ``events[n]``.
         tokens: tokens of each row; ``sums`` are their prefix sums.
         turn: number of the turn of each message, from 1; 0 before the first turn.
-        heads: rows of the heads of all turns, and of the messages before the first turn. The rows of a turn extend from
-            its head to the next one.
+        heads: rows of the headings of all turns, and of the messages before the first turn. A turn extends from its
+            heading to the next one.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class TimelineRows:
         return rows
 
     def with_table(self, token_table: TokenTable, checkpoint: Checkpoint = lambda: None) -> TimelineRows:
-        """Return a copy with the sizes from *token_table*; *checkpoint* runs for each row and may raise to stop."""
+        """Return a copy with the sizes of *token_table*; *checkpoint* is called for each row and may raise to stop."""
         rows = self.copy()
         rows.token_table = token_table
         tokens, blocks, messages = rows.tokens, token_table.blocks, token_table.messages
@@ -86,7 +86,7 @@ class TimelineRows:
         return rows
 
     def grow(self, session: Session, revised_from: int | None = None) -> None:
-        """Add rows for new messages, rebuilding those from *revised_from* on and those with changed events."""
+        """Add rows for new messages, rebuilding those after message *revised_from* or the first changed event."""
         facts, start, events = session.facts, len(self.first), find_context_events(session)
         differing_events = (pair for pair in zip_longest(self.events, events) if pair[0] != pair[1])
         first_pair = next(differing_events, ())
@@ -162,7 +162,7 @@ class TimelineRows:
                 self.largest = max(self.tokens, default=1) or 1
 
     def get_location(self, row: int) -> Location:
-        """Return the location of a row; that of an event is the message below it."""
+        """Return the location of a row; for an event, that of the message below it."""
         return Location(self.message[row], self.block[row] if self.block[row] >= TURN_HEAD else WHOLE_MESSAGE)
 
     def find_events(self, message: int) -> list[ContextEvent]:
@@ -176,7 +176,7 @@ class TimelineRows:
         return self.events[number] if number >= 0 else None
 
     def iterate_event_rows(self) -> Iterator[tuple[int, ContextEvent]]:
-        """Yield (row, event) for each event, in timeline order."""
+        """Yield (row, event) for each event that has a row, in timeline order."""
         row = -1
         for event in self.events:
             if event.message < len(self.first):
@@ -189,14 +189,14 @@ class TimelineRows:
         return len(self.message) - len(self.heads) - sum(event.message < len(self.first) for event in self.events)
 
     def _find_group_start(self, message: int) -> int:
-        """Find the first row of a message, including the events and the head above it."""
+        """Return the first row of a message's group, which includes the events and the turn heading above it."""
         row = self.first[message]
         while row and self.block[row - 1] < WHOLE_MESSAGE:
             row -= 1
         return row
 
     def find_row(self, message: int, block: int = WHOLE_MESSAGE) -> int:
-        """Return the row at a location, or the first row for the message if there is no such location."""
+        """Return the row at a location or, if there is none, the first row of the message nearest to *message*."""
         if not self.first:
             return 0
         message = min(max(message, 0), len(self.first) - 1)
@@ -212,7 +212,7 @@ class TimelineRows:
     # Turns, by index in ``heads``
 
     def find_turn_of_row(self, row: int) -> int:
-        """Return the turn that a row belongs to; events above a heading belong to the previous turn."""
+        """Return the index in ``heads`` of a row's turn; events above a heading belong to the previous turn."""
         return max(bisect_right(self.heads, row) - 1, 0)
 
     def find_turn_of_message(self, message: int) -> int:
@@ -220,11 +220,11 @@ class TimelineRows:
         return self.turn[message] - self.turn[0] if message < len(self.turn) else 0
 
     def get_turn_number(self, turn: int) -> int:
-        """Return the number that the screen shows for a turn, from 1; 0 means before the first turn."""
+        """Return the number of a turn on screen, from 1; 0 stands for the messages before the first turn."""
         return turn + self.turn[0]
 
     def get_turn_rows(self, turn: int) -> range:
-        """Return the rows in a turn, including its heading."""
+        """Return the rows of a turn, including its heading."""
         stop = self.heads[turn + 1] if turn + 1 < len(self.heads) else len(self)
         return range(self.heads[turn], stop)
 
@@ -234,7 +234,7 @@ class TimelineRows:
         return range(self.message[self.heads[turn]], stop)
 
     def find_turn_head(self, row: int, step: int) -> int:
-        """Return the next turn's heading (+1; else the last row), or this turn's or the previous one's (-1)."""
+        """Return the row of the next heading (+1), by default the last row, or of the last heading above *row* (-1)."""
         if not self.heads:
             return 0
         turn = self.find_turn_of_row(row)
@@ -244,5 +244,5 @@ class TimelineRows:
 
 
 def _convert_event_number(number: int) -> int:
-    """Convert the number of an event to its value in ``block``, or back."""
+    """Convert an index in ``events`` to its value in ``block``, or back."""
     return TURN_HEAD - 1 - number

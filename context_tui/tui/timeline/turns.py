@@ -1,4 +1,4 @@
-"""Turns of the timeline: their tokens, their share of the context, and the effects of a plan on them."""
+"""Turns of the timeline: their sizes, their shares of the context, and the effects of a plan on them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_EXAMINED_CHANGES = 2_000
 
 
 class TurnEffect(NamedTuple):
-    """One effect of a plan on a turn, on ``affected`` of ``total`` parts; a ``total`` of 0 is not shown."""
+    """One effect of a plan on a turn: ``affected`` of ``total`` messages or blocks; a ``total`` of 0 is not shown."""
 
     verdict: str
     verb: str
@@ -73,7 +73,7 @@ class TurnSummary(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """The verdict by which the turn's heading is marked: that of the first effect, or ``kept``."""
+        """The verdict that marks the turn's heading: ``outside`` if set, that of the first effect, or ``kept``."""
         return self.outside or (self.effects[0].verdict if self.effects else "kept")
 
     def format_summary(self) -> str:
@@ -94,7 +94,7 @@ class TurnSummaries:
 
     @cached_property
     def _request_tokens(self) -> int:
-        """Tokens of the next request, or of all messages of the context if their estimate is larger."""
+        """Tokens of the next request, or the estimate for all messages of the context if that is larger."""
         if self._marker is None:
             return 0
         context, token_table = self._marker.context, self._rows.token_table
@@ -148,7 +148,7 @@ class TurnSummaries:
 
     @cached_property
     def _other_changes(self) -> dict[int, list[int]]:
-        """Changed blocks of kept messages, without results, keyed by the first message of their turn."""
+        """Changed blocks of kept messages, except results, keyed by the first message of the turn."""
         marker, rows, blocks = self._marker, self._rows, dict[int, list[int]]()
         if marker is not None and marker.plan is not None:
             facts, plan, result = marker.context.facts, marker.plan, int(Kind.TOOL_RESULT)
@@ -161,7 +161,7 @@ class TurnSummaries:
 
 
 def count_actions(plan: Plan, blocks: Sequence[int]) -> Counter[str]:
-    """Count the actions by which a plan changes *blocks*, all of which it changes."""
+    """Return how many of *blocks* each action of a plan changes; the plan must change all of them."""
     if isinstance(plan.changes, UniformChanges):
         return Counter({plan.changes.change.action: len(blocks)} if blocks else {})
     return Counter(plan.changes[row].action for row in blocks)
@@ -186,7 +186,7 @@ def find_overlaps(ranges: Sequence[range], span: range) -> Iterator[range]:
 
 
 def subtract_ranges(span: range, removed: Sequence[range]) -> Iterator[range]:
-    """Yield the parts of *span* outside the sorted *removed* ranges; some may be empty."""
+    """Yield the ranges of *span* between the sorted *removed* ranges; some may be empty."""
     start = span.start
     for overlap in find_overlaps(removed, span):
         yield range(start, overlap.start)
@@ -196,7 +196,7 @@ def subtract_ranges(span: range, removed: Sequence[range]) -> Iterator[range]:
 
 @memoize
 def compute_message_spans(context: Context) -> Spans:
-    """Return the messages in a context as ranges, in prompt order."""
+    """Return the numbers of the messages in a context as ranges, in prompt order."""
     return Spans(context.order) if isinstance(context.order, range) else Spans.from_numbers(context.order)
 
 
@@ -211,7 +211,7 @@ def _find_positions(context: Context, messages: range) -> list[range]:
 
 
 def _compute_cleared_tokens(context: Context, token_table: TokenTable | None) -> tuple[list[int], list[int]]:
-    """Find the messages whose results were cleared earlier, and the prefix sums of the tokens thus saved."""
+    """Return the messages with results cleared earlier, and the prefix sums of the tokens that this saved."""
     key = _compute_cleared_tokens, token_table
     if key not in context.memo:
         facts, tokens = context.facts, Counter[int]()
@@ -236,7 +236,7 @@ class ContextCounts(NamedTuple):
 
 
 def format_context_counts(counts: ContextCounts, messages: int, turns: int, width: int) -> str:
-    """Format how many of a file's *messages* and *turns* are in the context, in *width* cells if possible."""
+    """Format how many of the session's *messages* and *turns* are in the context, in *width* cells if possible."""
     in_context = f"in context: {format_fraction(counts.messages, messages, 'message')}"
     forms = [f"{in_context}, {format_fraction(counts.turns, turns, 'turn')}", in_context]
     forms.append(format_count(counts.messages, "message"))
@@ -261,7 +261,7 @@ def find_turn_starts(session: Session) -> list[int]:
 
 
 def count_context(context: Context, starts: Sequence[int]) -> ContextCounts:
-    """Count a context's messages and turns; *starts* are the first messages of all turns in the session."""
+    """Count the messages and turns of a context; *starts* are the first messages of all turns of the session."""
     first_messages = {context.order[position] for position in index_context(context).turn_starts}
     turns = (bisect_right(starts, span.start) for span in compute_message_spans(context).ranges)
     partial_turns = dict.fromkeys(turn for turn in turns if turn and starts[turn - 1] not in first_messages)

@@ -228,7 +228,7 @@ def _compute_cleared_tokens(context: Context, token_table: TokenTable | None) ->
 
 
 class ContextCounts(NamedTuple):
-    """The number of messages in a context, of turns that begin in it, and the turns that it holds only in part."""
+    """The number of messages in a context, the number of turns that begin in it, and the turns held only in part."""
 
     messages: int
     turns: int

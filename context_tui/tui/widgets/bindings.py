@@ -1,4 +1,4 @@
-"""Key bindings, which are read, built or changed by a configuration file, and a footer that lists what fits."""
+"""Key bindings, which a configuration file can change, and a footer that lists as many keys as fit."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def build_binding(
     display: str | Literal[False] = False,
     priority: bool = False,
 ) -> Binding:
-    """Build a key binding with *name* as the id under which a configuration file can change it.
+    """Build a key binding; a configuration file refers to it by *name*.
 
-    The *keys* are separated by commas. The footer shows *display*, the usual name if that is empty, or nothing if it is
+    The *keys* are separated by commas. The footer shows *display*, or the usual name if it is "", or nothing if it is
     False. With *priority*, the keys come before those of the focused widget.
     """
     return Binding(keys, action, description, display is not False, display or None, priority, tooltip, name)
@@ -45,7 +45,7 @@ def read_bindings(name: str) -> list[BindingType]:
 
 
 def read_default_keys() -> dict[str, list[str]]:
-    """Map the name of every binding in ``keys.toml``, under which a configuration file can change it, to its keys."""
+    """Return the default keys of all bindings in ``keys.toml``, keyed by the name that a configuration file uses."""
     keys: dict[str, list[str]] = {}
     for row in (row for rows in _KEYS.values() for row in rows):
         keys.setdefault(row[3], []).extend(row[0].split(","))
@@ -59,7 +59,7 @@ PANE_RANK = 3
 
 
 class KeyFooter(Footer):
-    """Footer that lists a screen's keys on one line, omitting the less important ones if not all fit in full."""
+    """A footer that lists a screen's keys on one line, without the least important ones if not all fit."""
 
     def __init__(self) -> None:
         super().__init__(compact=True, show_command_palette=False)
@@ -88,7 +88,7 @@ class KeyFooter(Footer):
 
 
 def build_policy_bindings(verb: str, prefix: str = "", display: str | None = None) -> list[Binding]:
-    """Build bindings for the digits 1 to 9, which choose a listed policy; *display* is their text in the footer."""
+    """Build bindings of the digits 1 to 9 to listed policies; *display* stands for all of them in the footer."""
     tooltip = f"{verb} the first policy of the list; 2 to {MAX_POLICY_DIGIT}: the others"
     bindings = [
         build_binding(str(number), f"policy_number({number})", "policy", f"{prefix}policy-{number}", tooltip)
@@ -108,7 +108,7 @@ _KEY_NAMES = frozenset({key.value for key in Keys if not key.value.startswith("<
 
 
 def check_keymap(keymap: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Return the valid entries of a keymap (from binding names to keys), and one warning for each other entry."""
+    """Return the valid entries of a keymap (binding names to keys), and a warning for each invalid entry."""
     default_keys, valid, warnings = read_default_keys(), dict[str, str](), list[str]()
     reserved = {key for name, keys in QUIT_KEYS.items() for key in _split_keys(keymap.get(name, keys))}
     for name, value in keymap.items():

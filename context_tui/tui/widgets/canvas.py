@@ -21,14 +21,14 @@ def count_eighths(value: float, maximum: float, cells: int = 1) -> int:
 
 
 def distribute_cells(amounts: Sequence[int], cells: int) -> list[int]:
-    """Split *cells* among *amounts* in proportion; rounding may leave a small amount with no cell at all."""
+    """Return the share of *cells* for each amount, in proportion; rounding may leave a small amount with 0 cells."""
     total = sum(amounts)
     ends = [round(partial_sum * cells / total) if total else 0 for partial_sum in accumulate(amounts, initial=0)]
     return [end - start for start, end in pairwise(ends)]
 
 
 class Canvas:
-    """A grid of characters to draw a chart on, addressed from the upper left."""
+    """A grid of styled characters on which a chart is drawn; cell 0 of line 0 is at the upper left."""
 
     def __init__(self, width: int, height: int = 1) -> None:
         self.width, self.height = width, height
@@ -36,14 +36,14 @@ class Canvas:
         self._styles = [[""] * width for _ in range(height)]
 
     def write(self, x: int, y: int, text: str, style: str = "") -> None:
-        """Write *text* on line *y*, starting at cell *x*; what falls outside the canvas is cut off."""
+        """Write *text* on line *y*, starting at cell *x*; characters outside the canvas are cut off."""
         start, stop = max(x, 0), min(x + len(text), self.width)
         if start < stop and 0 <= y < self.height:
             self._glyphs[y][start:stop] = text[start - x : stop - x]
             self._styles[y][start:stop] = [style] * (stop - start)
 
     def draw_column(self, x: int, bottom: int, eighths: int, style: str, width: int = 1) -> None:
-        """Draw a vertical column that stands on line *bottom*, *eighths* of a line high and *width* cells wide."""
+        """Draw a column that stands on line *bottom* and is *eighths* of a line high and *width* cells wide."""
         full, remainder = divmod(eighths, 8)
         width = min(width, self.width - x)
         if x < 0 or width <= 0:
@@ -69,7 +69,7 @@ class Canvas:
         self.write(x, y, HORIZONTAL_BLOCKS[8] * full + (HORIZONTAL_BLOCKS[remainder] if remainder else ""), style)
 
     def get_line(self, y: int = 0) -> list[Run]:
-        """Return line *y* as runs, each of neighbouring cells with the same style."""
+        """Return line *y* as runs of neighbouring cells with the same style."""
         groups = groupby(zip(self._glyphs[y], self._styles[y], strict=True), itemgetter(1))
         return [("".join(glyph for glyph, _ in cells), style) for style, cells in groups]
 

@@ -71,7 +71,7 @@ class Answer(NamedTuple):
 
 
 class ChoicePrompt(ModalScreen[str | None]):
-    """Dialog that returns the name of the chosen answer, or None if cancelled; the first answer is preselected."""
+    """A dialog that returns the name of the chosen answer, or None if cancelled; the first answer is preselected."""
 
     CSS_PATH = "dialogs.tcss"
     BINDINGS = read_bindings("choice-prompt")
@@ -115,7 +115,7 @@ def build_quit_prompt(unexported: bool = True, drafts: int = 0) -> ChoicePrompt:
 
 
 def build_unchanged_prompt(plan_changes: bool) -> ChoicePrompt:
-    """Build the dialog shown before exporting an unchanged session; it returns ``apply``, ``export`` or None."""
+    """Build the dialog shown before the export of an unchanged session; it returns ``apply``, ``export`` or None."""
     export = Answer("e", "export", "export unchanged")
     if plan_changes:
         answers = [Answer("a", "apply", "apply first"), export]

@@ -1,4 +1,4 @@
-"""Gauge of the context window: a bar with the parts of the next request, by category."""
+"""Gauge of the context window: a bar that shows the parts of the next request by category."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from context_tui.tui.widgets.styled_text import Run
 
 
 class CategoryStyle(NamedTuple):
-    """Appearance of a content category in the gauge: two names, a fill pattern and a colour."""
+    """The appearance of a content category in the gauge: name, short name, fill pattern and style."""
 
     name: str
     short: str
@@ -42,7 +42,7 @@ ZOOM_SHARE = 0.25
 
 
 def draw_gauge(tokens: int, window: int, parts: Sequence[ContextPart], width: int) -> list[Run]:
-    """Draw a bar *width* cells wide whose used portion is divided into *parts*; a small used portion is drawn alone."""
+    """Draw a bar *width* cells wide with the used part divided into *parts*; if little is used, draw that part only."""
     share, free = tokens / max(window, 1), max(window - tokens, 0)
     used_text, free_text = "used ", f" {format_tokens(free)} free"
     if not 0 < share < ZOOM_SHARE or len(used_text + free_text) * 2 > width:

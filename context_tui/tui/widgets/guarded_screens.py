@@ -13,7 +13,7 @@ from context_tui.tui.saving import notify_briefly
 
 
 class RefusingScreen(Screen[ScreenResultType]):
-    """A screen whose keys may be disabled; the footer omits such a key, and pressing it shows the reason."""
+    """A screen with keys that may be disabled; the footer omits a disabled key, and pressing it shows the reason."""
 
     def find_refusal(self, action: str) -> str:
         """Return the reason why an action is disabled, or "" if it is enabled; subclasses implement this."""
@@ -23,7 +23,7 @@ class RefusingScreen(Screen[ScreenResultType]):
         return not self.find_refusal(action)
 
     def on_key(self, event: Key) -> None:
-        """Show why the first binding of a key is disabled, if none of them is enabled."""
+        """Show the reason why a key is disabled, if none of its bindings is enabled."""
         bindings = () if event.key in self.active_bindings else self._bindings.key_to_bindings.get(event.key, ())
         reason = next(filter(None, (self.find_refusal(binding.action.partition("(")[0]) for binding in bindings)), "")
         if reason:
@@ -31,7 +31,7 @@ class RefusingScreen(Screen[ScreenResultType]):
 
 
 class WaitingScreen(Screen[ScreenResultType]):
-    """A screen that computes a result in the background; actions marked ``when_ready`` wait for that result."""
+    """A screen that computes a result in the background; actions decorated with ``when_ready`` wait for the result."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class WaitingScreen(Screen[ScreenResultType]):
         return False
 
     def run_waiting_actions(self) -> None:
-        """Call all waiting actions again and forget them, once the result is ready or has failed."""
+        """Run and remove all waiting actions if the result is ready or has failed, else do nothing."""
         if self.is_ready or self.is_failed:
             actions, self.waiting_actions = self.waiting_actions, []
             for action in actions:
@@ -62,7 +62,7 @@ Arguments = ParamSpec("Arguments")
 def when_ready(
     action: Callable[Concatenate[ScreenT, Arguments], None],
 ) -> Callable[Concatenate[ScreenT, Arguments], None]:
-    """Make an action wait until its screen's result is ready, or do nothing if computing the result has failed."""
+    """Return an action that waits until its screen's result is ready, or does nothing if computing that has failed."""
 
     @wraps(action)
     def run(screen: ScreenT, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> None:

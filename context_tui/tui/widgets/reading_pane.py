@@ -1,4 +1,4 @@
-"""Pane for long texts, wrapped when scrolled into view, with selection by mouse."""
+"""Pane for long texts, which wraps lines only when they scroll into view, with selection by mouse."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ReadingPane(ScrollView, can_focus=True):
         self.refresh()
 
     def show_text(self, text: str, *, follow: bool = False) -> None:
-        """Show plain *text*, scrolling as ``show`` does, and keep a copy in ``source_text``."""
+        """Show a plain text and keep it in ``source_text``; *follow* is as in ``show``."""
         self.show([TextPart(text)] if text else [], follow=follow)
         self.source_text = text
 
@@ -78,7 +78,7 @@ class ReadingPane(ScrollView, can_focus=True):
         return "\n".join(line.drawn_text for line in self._lines)
 
     def on_resize(self, event: Resize) -> None:
-        """Wrap the text again if the width has changed, keeping the part at the top of the pane in view."""
+        """Wrap the text again if the width has changed, keeping the same part at the top of the pane."""
         if self._compute_content_width() == self._width:
             self._wrap_visible()
         else:
@@ -97,7 +97,7 @@ class ReadingPane(ScrollView, can_focus=True):
         return chain(self._parts, self._source)
 
     def recolour(self, parts: Iterable[TextPart]) -> None:
-        """Restyle the text without wrapping it again; *parts* must hold the same texts as now, in other styles."""
+        """Restyle the text without wrapping it again; *parts* must be the current parts in other styles."""
         self._source = iter(parts)
         for number, part in enumerate(map(layout.sanitize_part, islice(self._source, len(self._parts)))):
             if part != self._parts[number]:
@@ -159,7 +159,7 @@ class ReadingPane(ScrollView, can_focus=True):
         return strip
 
     def find_overlays(self, index: int) -> Iterator[tuple[int, int, Style]]:
-        """Yield (start, end, style) for each overlay on line *index*, such as the selection; columns are characters."""
+        """Yield (start, end, style) for each overlay on line *index*, such as the selection, counted in characters."""
         selection = self.text_selection
         if selection is None or (span := selection.get_span(index)) is None:
             return
@@ -194,7 +194,7 @@ class ReadingPane(ScrollView, can_focus=True):
     # Selection
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text without the line breaks that wrapping added and the newline that ends it."""
+        """Return the selected text, without the line breaks of wrapping, and the newline to put after it."""
         if selection.end is None:
             self._wrap_visible(everything=True)
         spans = ((index, selection.get_span(index)) for index in range(len(self._lines)))
@@ -224,7 +224,7 @@ class ReadingPane(ScrollView, can_focus=True):
         self.scroll_to(y=self.scroll_offset.y + pages * max(self.size.height - 1, 1), animate=False)
 
     def action_ends(self, last: bool) -> None:
-        """Scroll to the end if *last* is true, wrapping all the text first, else to the start."""
+        """Scroll to the start or, if *last* is true, to the end, for which all the text is wrapped first."""
         if last:
             self._wrap_visible(everything=True)
         self.scroll_to(y=len(self._lines) if last else 0, animate=False)

@@ -1,4 +1,4 @@
-"""Lines of policy settings: sliders, values, lists of entries and hints, with their click targets."""
+"""Lines that show policy settings: sliders, values, lists of entries and hints, with their click targets."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from context_tui.tui.widgets.styled_text import Run, clip_runs, count_cells, for
 
 
 def find_knob_cell(scale: Scale, value: Number, width: int) -> int:
-    """Return the cell where the knob for a value stands on a slider of *width* cells, arrows at the ends included."""
+    """Return the cell of the knob for a value on a slider of *width* cells, including the arrows at its ends."""
     return 1 + round(scale.compute_share(value) * max(width - 3, 0))
 
 
 def find_value_at_cell(scale: Scale, cell: int, width: int) -> Number:
-    """Return the value that cell *cell* stands for on a slider of *width* cells."""
+    """Return the value at a cell of a slider of *width* cells."""
     return scale.find_value((cell - 1) / max(width - 3, 1))
 
 
 def draw_track(scale: Scale, value: Number, default: Number | None, width: int, style: str) -> list[Run]:
-    """Draw a slider of exactly *width* cells, such as ``◀━━●──┴─▶``; the tick marks *default* unless that is None."""
+    """Draw a slider of *width* cells, such as ``◀━━●──┴─▶``, with a tick at *default* unless that is None."""
     if width < 3:
         return [("●".ljust(width)[:width], style)]
     knob = find_knob_cell(scale, value, width)
@@ -41,7 +41,7 @@ ENTRY_GAP = 2
 
 
 class ClickTarget(NamedTuple):
-    """Cells that react to a click, which moves an entry by ``moves`` places, or ticks or unticks it if that is 0."""
+    """Cells that a click acts on: it moves entry ``item`` by ``moves`` places or, for 0, ticks or unticks the entry."""
 
     item: int
     line: int
@@ -60,12 +60,12 @@ def list_entries(parameter: Parameter, chosen: Sequence[str]) -> list[ListEntry]
 
 
 def toggle_entry(chosen: Sequence[str], name: str) -> tuple[str, ...]:
-    """Return *chosen* without *name*, or with *name* added at the end if it was not there."""
+    """Return *chosen* without *name* if it contains the name, else with *name* at the end."""
     return tuple(other for other in chosen if other != name) if name in chosen else (*chosen, name)
 
 
 def move_entry(chosen: Sequence[str], name: str, places: int) -> tuple[str, ...]:
-    """Return *chosen* with *name* moved by *places*, at most to either end; unchanged if *name* is not in it."""
+    """Return *chosen* with *name* moved by *places*, stopping at either end; unchanged if *name* is not in it."""
     if name not in chosen:
         return tuple(chosen)
     other_names = [other for other in chosen if other != name]
@@ -74,7 +74,7 @@ def move_entry(chosen: Sequence[str], name: str, places: int) -> tuple[str, ...]
 
 
 def format_list_value(parameter: Parameter, chosen: Sequence[str], width: int) -> str:
-    """Format the value of a list: the ticked names if their order matters and they fit, otherwise their number."""
+    """Format the value of a list: the ticked names if their order matters and they fit, else their number."""
     if parameter.ordered:
         text = ", ".join(f"{number} {format_safe_line(name)}" for number, name in enumerate(chosen, 1)) or "none"
         if cell_len(text) <= width:
@@ -87,7 +87,7 @@ def format_list_value(parameter: Parameter, chosen: Sequence[str], width: int) -
 
 
 def format_list_keys(parameter: Parameter, width: int) -> str:
-    """Format a reminder of the keys that edit a list, in *width* cells; empty if no form of the text fits."""
+    """Format a reminder of the keys that edit a list, in *width* cells; "" if even the shortest form does not fit."""
     forms = ["space on or off", "space ticks"]
     if parameter.ordered:
         forms = ["←→ choose, space adds or removes, shift+←→ moves it", "space on/off, shift+←→ moves it"]
@@ -97,7 +97,7 @@ def format_list_keys(parameter: Parameter, width: int) -> str:
 def format_entries(
     parameter: Parameter, chosen: Sequence[str], width: int, item: int
 ) -> tuple[list[list[Run]], list[ClickTarget]]:
-    """Return lines with the entries side by side, and their click targets; *item* is the current entry's index."""
+    """Return lines with the entries side by side, and the click targets; *item* is the index of the current entry."""
     lines: list[list[Run]] = []
     targets: list[ClickTarget] = []
     for index, entry in enumerate(list_entries(parameter, chosen)):
@@ -133,7 +133,7 @@ def _format_entry(parameter: Parameter, entry: ListEntry, chosen: Sequence[str],
 
 
 def _format_move_arrows(parameter: Parameter, entry: ListEntry, chosen: Sequence[str]) -> list[Run]:
-    """Format the arrows that move a ticked entry; none if the order does not matter or no other entry is ticked."""
+    """Format the arrows that move a ticked entry; empty if order does not matter, or no other entry is ticked."""
     if not parameter.ordered or entry.name not in chosen or len(chosen) < 2:
         return []
     index = chosen.index(entry.name)
@@ -144,7 +144,7 @@ MARK_WIDTH, MIN_LABEL_WIDTH, MIN_TRACK_WIDTH, MAX_TRACK_WIDTH = 2, 6, 5, 34
 
 
 class SettingColumns(NamedTuple):
-    """Widths in cells for the columns of a setting: name, slider, value and unit; 0 for a dropped column."""
+    """The widths in cells of a setting's columns: name, slider, value and unit; 0 for a dropped column."""
 
     label: int
     track: int
@@ -153,12 +153,12 @@ class SettingColumns(NamedTuple):
 
     @property
     def track_start(self) -> int:
-        """Index of the slider's first cell."""
+        """The index of the slider's first cell."""
         return MARK_WIDTH + self.label + 1
 
 
 def fit_setting_columns(parameters: Sequence[Parameter], values: dict[str, Any], width: int) -> SettingColumns:
-    """Fit the columns in *width* cells: if space is short, the unit is dropped, then the slider, then names are cut."""
+    """Fit the columns in *width* cells; for lack of room, the unit is dropped, then the slider, then names are cut."""
     label = max((cell_len(parameter.label) for parameter in parameters), default=0)
     numbers = [parameter for parameter in parameters if parameter.scale]
     value = max((len(format_parameter_value(number, values[number.name])) for number in numbers), default=4)
@@ -177,7 +177,7 @@ def _get_unit(parameter: Parameter) -> str:
 
 
 def format_parameter_value(parameter: Parameter, value: Any) -> str:
-    """Format a numeric setting's value; if it is None, the value used instead in parentheses, or ``none``."""
+    """Format a numeric setting's value; for None, the implied value in parentheses, or ``none`` without one."""
     if value is None:
         return "none" if parameter.implied_value is None else f"({format_number(parameter.implied_value)})"
     if parameter.refers_to == "message":
@@ -188,7 +188,7 @@ def format_parameter_value(parameter: Parameter, value: Any) -> str:
 def format_setting_row(
     parameter: Parameter, value: Any, columns: SettingColumns, width: int, is_current: bool, typed_text: str | None
 ) -> list[Run]:
-    """Format the row for a setting in *width* cells, with *typed_text* as its value while the user is typing one."""
+    """Format the row of a setting in *width* cells; *typed_text* replaces the value while the user types one."""
     name = shorten(parameter.label, columns.label).ljust(columns.label)
     runs: list[Run] = [("▸ " if is_current else "  ", f"bold {PRIMARY}"), (name, BOLD if is_current else ""), (" ", "")]
     if parameter.kind == "list":
@@ -234,7 +234,7 @@ def format_manual_marks(marks: Sequence[tuple[int, int]], width: int) -> str:
 
 
 def format_hint_variants(parameter: Parameter, value: Any, error: str) -> list[list[list[Run]]]:
-    """Return forms of the hint for a setting, longest first: its meaning and range, or only *error* if not empty."""
+    """Return forms of a setting's hint, longest first: its meaning and range, or *error* alone if there is one."""
     if error:
         return [[[("invalid: ", "bold $text-error"), (error, "$text-error")]]]
     about = parameter.about
@@ -260,7 +260,7 @@ def format_hint_variants(parameter: Parameter, value: Any, error: str) -> list[l
 
 @dataclass(frozen=True)
 class SettingDetails:
-    """Lines below the settings: fixed lines, and clickable lines that scroll to keep the current entry in view."""
+    """Lines below the settings: fixed lines, lines that scroll with the current entry, and their click targets."""
 
     fixed_lines: list[list[Run]] = field(default_factory=list)
     scrolling_lines: list[list[Run]] = field(default_factory=list)
@@ -289,7 +289,7 @@ def build_setting_details(
 
 
 def list_setting_lines(parameters: Sequence[Parameter]) -> list[int | str]:
-    """Return the lines to show: an index for each setting, and a policy's name above its settings in a chain."""
+    """Return a line for each setting, as its index, and in a chain the name of each policy above its settings."""
     lines: list[int | str] = []
     owner = ""
     for index, parameter in enumerate(parameters):

@@ -39,7 +39,7 @@ _NUMBER_PATTERN = re.compile(r"[0-9.,_kKmM%]*")
 
 
 class NumberEntry(Input, inherit_bindings=False):
-    """An invisible input for typing a number; a key that cannot be part of a number is left to the rows."""
+    """An invisible input for a number; the rows handle keys that cannot be part of a number."""
 
     DEFAULT_CSS = "NumberEntry { width: 0; height: 0; padding: 0; border: none !important; }"
     BINDINGS = [*read_bindings("number-entry"), Binding("backspace", "delete_left", show=False)]
@@ -67,7 +67,7 @@ class NumberEntry(Input, inherit_bindings=False):
 class SettingRows(LinesPane, can_focus=True):
     """A list of a policy's settings, one row each, whose values can be changed by keys and mouse.
 
-    Each change is reported at once, and the owner answers by calling ``show``, so that the next key starts from the new
+    Each change is reported at once, and the owner must then call ``show``, so that the next key starts from the new
     value. A typed value is accepted or refused before another key is handled.
     """
 
@@ -79,7 +79,7 @@ class SettingRows(LinesPane, can_focus=True):
         """Posted when a different setting is selected."""
 
     def __init__(self, set_value: Callable[[str, Any], object], *, id: str | None = None) -> None:
-        """Create the rows; *set_value* receives the name and new value of a setting, and must call ``show``."""
+        """Create the rows; *set_value* is called with the name and new value of a setting, and must call ``show``."""
         super().__init__(self._draw_rows, id=id)
         self._set_value = set_value
         self.parameters: list[Parameter] = []
@@ -106,7 +106,7 @@ class SettingRows(LinesPane, can_focus=True):
         return self.parameters[self.row] if self.parameters else None
 
     def show(self, parameters: list[Parameter], values: dict[str, Any]) -> None:
-        """Show *parameters* with their *values*; the selected setting stays selected if it is among them."""
+        """Show *parameters* with their *values*; the selected setting stays selected if it is still shown."""
         name = self.current_parameter.name if self.current_parameter else ""
         names = [parameter.name for parameter in parameters]
         height = len(self.parameters)
@@ -119,7 +119,7 @@ class SettingRows(LinesPane, can_focus=True):
         self.refresh(layout=len(parameters) != height)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the typing action for settings that are not numbers, so that the screen receives enter."""
+        """Disable the action ``type`` for settings that are not numbers, so that enter is left to the screen."""
         return self._is_typable if action == "type" else True
 
     def _update_footer_keys(self) -> None:
@@ -135,7 +135,7 @@ class SettingRows(LinesPane, can_focus=True):
 
     @property
     def columns(self) -> SettingColumns:
-        """The column widths that fit the settings into the current width."""
+        """The widths of the columns, fitted to the current width of the pane."""
         return fit_setting_columns(self.parameters, self.values, self.content_size.width)
 
     def _build_details(self, width: int, room: int = 99) -> SettingDetails:
@@ -212,7 +212,7 @@ class SettingRows(LinesPane, can_focus=True):
         self.choose_row(self.row + rows)
 
     def choose_row(self, number: int) -> None:
-        """Select the setting in row *number*, moved into range if necessary, and post ``Moved``."""
+        """Select the setting in row *number*, or in the nearest row, and post ``Moved`` if it is another setting."""
         number = min(max(number, 0), len(self.parameters) - 1)
         if number >= 0 and number != self.row:
             self.row, self.item = number, 0
@@ -222,7 +222,7 @@ class SettingRows(LinesPane, can_focus=True):
             self.refresh()
 
     def action_step(self, steps: int) -> None:
-        """Change the value by *steps*; in a list, select another entry, or reorder it with more than one step."""
+        """Change the value by *steps*; in a list, go to another entry or, with more than one step, move the entry."""
         parameter = self.current_parameter
         if parameter is None:
             return
@@ -254,7 +254,7 @@ class SettingRows(LinesPane, can_focus=True):
         return [entry.name for entry in list_entries(parameter, self.values[parameter.name])] if parameter else []
 
     def _change_item(self, places: int) -> None:
-        """Move the current entry by *places*, or tick it if *places* is 0; the entry stays current."""
+        """Move the current entry by *places* or, if that is 0, tick or untick the entry, which stays current."""
         parameter, names = self.current_parameter, self._list_entry_names()
         if parameter is None or not names:
             return
@@ -292,7 +292,7 @@ class SettingRows(LinesPane, can_focus=True):
         self.refresh()
 
     def close_entry(self) -> None:
-        """Stop typing, and keep the value as it was."""
+        """Stop typing and discard the typed text."""
         if self.screen.focused is self._entry:
             self.screen.set_focus(self)
         self._entry.can_focus, self.error = False, ""
@@ -322,7 +322,7 @@ class SettingRows(LinesPane, can_focus=True):
         return line if isinstance(line, int) else None
 
     def _drag_slider(self, event: events.MouseEvent) -> bool:
-        """Set the chosen slider to the position of the mouse; return False if the mouse is not on a slider."""
+        """Move the slider of the selected setting to the mouse; return False if the mouse is not on that slider."""
         parameter, columns = self.current_parameter, self.columns
         cell = event.x - self.gutter.left - columns.track_start
         if parameter is None or parameter.scale is None or not (self._is_dragging or 0 <= cell < columns.track):

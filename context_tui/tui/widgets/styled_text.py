@@ -25,7 +25,7 @@ def build_lines(lines: Iterable[Iterable[Run]]) -> Content:
 
 
 def build_choice_strip(labels: Mapping[str, str], chosen: str, width: int = 0) -> Content:
-    """Build lines of *width* cells (0: one line) with labels that a click chooses, and the chosen one marked."""
+    """Build lines of *width* cells (0: one line) with labels that can be clicked, and a mark on the chosen one."""
     parts: list[Content | str] = []
     line_cells = 0
     for name, label in labels.items():
@@ -65,7 +65,7 @@ def clip_runs(runs: Sequence[Run], width: int) -> list[Run]:
 
 
 def clip_lines(lines: Sequence[Sequence[Run]], height: int, width: int) -> list[list[Run]]:
-    """Return the first *height* lines; if there were more, the last line returned ends with an ellipsis."""
+    """Return the first *height* lines; if there are more, the last returned line ends with an ellipsis."""
     clipped = [list(line) for line in lines[:height]]
     if clipped and len(lines) > height:
         clipped[-1] = _shorten_line(clipped[-1], width)
@@ -73,7 +73,7 @@ def clip_lines(lines: Sequence[Sequence[Run]], height: int, width: int) -> list[
 
 
 def _shorten_line(line: Sequence[Run], width: int) -> list[Run]:
-    """End a line with an ellipsis, without the words that leave no room for it; a single long word is cut."""
+    """Return a line that ends with an ellipsis, dropping words that leave no room for it; a single long word is cut."""
     room = find_word_end("".join(text for text, _ in line).rstrip(), width)
     runs: list[Run] = []
     for text, style in line:
@@ -83,7 +83,7 @@ def _shorten_line(line: Sequence[Run], width: int) -> list[Run]:
 
 
 def pad_runs(runs: Sequence[Run], width: int) -> list[Run]:
-    """Cut or pad the runs to exactly *width* cells."""
+    """Return the runs cut or padded to exactly *width* cells."""
     clipped = clip_runs(runs, width)
     return [*clipped, (" " * (width - count_cells(clipped)), "")]
 
@@ -96,7 +96,7 @@ def set_background(runs: Iterable[Run]) -> list[Run]:
 def justify_runs(left: Sequence[tuple[int, Run]], right: Sequence[Run], width: int) -> list[Run]:
     """Build a line with *right* at the right edge and as many of the (rank, run) pairs in *left* as fit before it.
 
-    If the line is too narrow, the parts with the lowest rank are dropped first, and a last part too long is cut.
+    If the line is too narrow, the runs of the lowest rank are dropped first, and the last remaining run may be cut.
     """
     gap = 2
     room = width - count_cells(right) - (gap if right else 0)
@@ -115,7 +115,7 @@ def format_bar(share: float, width: int, glyph: str = "█", empty: str = "░")
 
 
 def wrap_parts(parts: Sequence[Sequence[Run]], width: int, gap: int = 3) -> list[list[Run]]:
-    """Arrange parts on lines of *width* cells, splitting a part between words only if it does not fit on one line."""
+    """Return lines of *width* cells with the parts; only a part that is longer than a line is split, between words."""
     lines: list[list[Run]] = [[]]
     for part in parts:
         size, cells = count_cells(part), count_cells(lines[-1])
@@ -140,7 +140,7 @@ Lines = Sequence[Sequence[Run]]
 
 
 class LinesPane(Widget):
-    """A pane that calls *draw* with its width and height in cells, and shows the lines that are returned."""
+    """A pane that shows the lines that *draw* returns for its width and height in cells."""
 
     DEFAULT_CSS = "LinesPane { text-wrap: nowrap; text-overflow: clip; padding: 0 1; }"
 
@@ -158,7 +158,7 @@ WHEEL_LINES = 3
 
 
 class ClickableLines(LinesPane, can_focus=True):
-    """A pane that shows lines supplied by its screen, and tells it of clicks and of turns of the wheel."""
+    """A pane that shows lines of its screen, and reports clicks and turns of the mouse wheel to it."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class ClickableLines(LinesPane, can_focus=True):
         is_focusable: bool = True,
         id: str | None = None,
     ) -> None:
-        """Create a pane; *click* receives the line and cell of a click in its content and whether it is double."""
+        """Create a pane; *click* receives the line and cell of a click, and whether it is a double click."""
         super().__init__(draw, id=id)
         self._click, self._scroll, self.can_focus = click, scroll, is_focusable
 

@@ -20,7 +20,7 @@ from context_tui.tui.widgets.reading_pane import ReadingPane
 
 
 class TextScreen(ModalScreen[ScreenResultType]):
-    """Screen that shows a long text; a subclass binds the keys that close the screen."""
+    """A screen that shows a long text; a subclass binds the keys that close it."""
 
     BINDINGS = read_bindings("text-screen")
 
@@ -51,7 +51,7 @@ HELP_NOTES: dict[str, list[str]] = read_toml("context_tui.tui", "help_notes.toml
 
 
 class HelpScreen(TextScreen[None]):
-    """Help screen that shows *notes*, then the keys for each of *nodes* (a screen and its widgets)."""
+    """A help screen that shows *notes*, and then the keys of each of *nodes* (a screen and its widgets)."""
 
     BINDINGS = read_bindings("help")
 
@@ -84,7 +84,7 @@ class HelpScreen(TextScreen[None]):
 
 
 def show_help(app: App[Any]) -> None:
-    """List the keys of the screen and of its widgets, below the screen's own ``help_notes`` if it has any."""
+    """Open a list of the keys of the screen and its widgets, below the screen's ``help_notes`` if it has any."""
     screen = app.screen
     widgets = {type(each): each for each in screen.query("*") if each.display}
     app.push_screen(HelpScreen([screen, *widgets.values()], notes=getattr(screen, "help_notes", ())))

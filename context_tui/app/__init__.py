@@ -1,1 +1,1 @@
-"""Services for the program as a whole: configuration, saved state, plug-ins and signals."""
+"""Services for the whole program: configuration, saved state, plug-ins and signals."""

@@ -29,7 +29,7 @@ class SavedSettings(NamedTuple):
 
 
 class Config(NamedTuple):
-    """The contents of the configuration file: the theme, key bindings and saved settings, both keyed by name."""
+    """The contents of the configuration file: the theme, the key bindings by name, and the saved settings by name."""
 
     theme: str | None = None
     keys: Mapping[str, str] = {}
@@ -37,7 +37,7 @@ class Config(NamedTuple):
 
 
 def config_path(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the path of the configuration file: ``$CONTEXT_TUI_CONFIG`` or, if unset, the system's usual place."""
+    """Return the path of the configuration file: ``$CONTEXT_TUI_CONFIG`` or, if unset, the system's usual path."""
     if path := (os.environ if environ is None else environ).get("CONTEXT_TUI_CONFIG"):
         return Path(path)
     from platformdirs import user_config_path  # slow to import, and not needed with a named file
@@ -46,7 +46,7 @@ def config_path(environ: Mapping[str, str] | None = None) -> Path:
 
 
 def read_tables(path: Path) -> dict[str, Any]:
-    """Read the tables in the configuration file without checking them, or return none if the file does not exist.
+    """Return the tables in the configuration file without checking them; empty if the file does not exist.
 
     Raises ConfigError if the file cannot be read, or is not valid TOML.
     """
@@ -90,14 +90,14 @@ def _parse_settings(path: Path, name: str, value: object) -> SavedSettings:
 
 
 def require_table(path: Path, name: str, value: object) -> dict[str, Any]:
-    """Return *value* if it is a TOML table, else raise :class:`ConfigError` with *name* and a remedy."""
+    """Return *value* if it is a TOML table; otherwise, raise :class:`ConfigError` with *name* and a remedy."""
     if not isinstance(value, dict):
         raise ConfigError(f"{path}: {name} must be a table; write [{name}], and one setting per line below it")
     return value
 
 
 def validate_name(name: str, reserved: Sequence[str]) -> str:
-    """Return a name for saved settings without outer blanks; raise ConfigError if it is malformed or *reserved*."""
+    """Return a name for saved settings without outer spaces; raises ConfigError if it is malformed or *reserved*."""
     name = name.strip()
     if not _NAME.fullmatch(name):
         raise ConfigError("a name has 1 to 40 characters; use letters, digits, dots, dashes or underscores")
@@ -107,7 +107,7 @@ def validate_name(name: str, reserved: Sequence[str]) -> str:
 
 
 def save_settings(name: str, settings: SavedSettings, path: Path | None = None) -> Path:
-    """Save settings under a name, keep the rest of the file, and return its path; raises ConfigError if that fails."""
+    """Save settings under a name, and return the path of the file, whose rest is kept; may raise ConfigError."""
 
     def change(document: TOMLDocument) -> None:
         import tomlkit
@@ -122,7 +122,7 @@ def save_settings(name: str, settings: SavedSettings, path: Path | None = None) 
 
 
 def save_theme(theme: str, path: Path | None = None) -> Path:
-    """Save the theme, keep the rest of the file, and return its path; raises ConfigError if that fails."""
+    """Save the theme, and return the path of the configuration file, whose rest is kept; may raise ConfigError."""
 
     def change(document: TOMLDocument) -> None:
         document["theme"] = theme

@@ -45,9 +45,9 @@ FilePlugin = tuple[str, Callable[[], T]]
 
 
 class Plugins(Mapping[str, T], Generic[T]):
-    """Mapping of names to plug-ins: first built-in ones, then those of packages, then those of files.
+    """A mapping of names to plug-ins: first built-in ones, then those of packages, and then those of files.
 
-    A built-in plug-in is imported when it is looked up; the first lookup of another name loads all others. A plug-in
+    A built-in plug-in is imported when it is looked up; looking up any other name loads all the others. A plug-in
     cannot replace another of the same name.
     """
 
@@ -68,7 +68,7 @@ class Plugins(Mapping[str, T], Generic[T]):
             group: group of the entry points by which packages provide plug-ins.
             built_in: maps each name to ``module:Class``, or to a function that creates the object from the name.
             find_error: returns the reason why a loaded object cannot be used, or an empty string if it can.
-            make: creates an object from the value that an entry point loads.
+            make: creates the plug-in from the value that an entry point loads.
         """
         self.group, self.built_in = group, built_in
         self._noun, self._find_error = noun, find_error
@@ -101,11 +101,11 @@ class Plugins(Mapping[str, T], Generic[T]):
         return len(self.built_in) + len(self._extensions[0])
 
     def origin(self, name: str) -> str:
-        """Return where a plug-in comes from: ``built in``, ``package NAME``, the path of a file, or "" if unknown."""
+        """Return the origin of a plug-in: ``built in``, ``package NAME``, the path of a file, or "" if unknown."""
         return "built in" if name in self.built_in else self._origins.get(name, "")
 
     def add(self, instance: T, name: str, origin: str) -> str:
-        """Register a plug-in for the lifetime of the process, and return why it cannot be used, or "" if it can."""
+        """Register a plug-in until the process ends, and return the reason why that is impossible, or ""."""
         if name in self.built_in:
             return f"{name} is built in; give it another name"
         self._extensions[0][name] = instance
@@ -164,7 +164,7 @@ class Plugins(Mapping[str, T], Generic[T]):
 
 
 class QuietMember(NamedTuple):
-    """A method whose failure is ignored: the type of its result (or of a list's items), and the default on failure."""
+    """A method whose failures are ignored: the type of its result (or list items), its default, and if it is a list."""
 
     kind: type
     default: Any = None
@@ -172,12 +172,12 @@ class QuietMember(NamedTuple):
 
 
 class Guard:
-    """Wrapper for an object from another package that turns the object's failures into one-line errors.
+    """A wrapper for an object of another package that turns the object's failures into one-line errors.
 
     Args:
         noun: word for the object in errors, such as ``policy``.
-        quiet: methods that return their default if they fail or return another type.
-        advice: remedy to add to errors.
+        quiet: methods, by name, that return a default if they fail or their result has the wrong type.
+        advice: remedy that is appended to errors.
     """
 
     def __init__(self, wrapped: Any, noun: str, quiet: Mapping[str, QuietMember], advice: str = "") -> None:
@@ -211,18 +211,18 @@ class Guard:
             raise self.fail(error, truncate_name(f"{type(failed).__name__}: {failed}"), where) from failed
 
     def fail(self, error: type[Error], reason: str, where: str = "") -> Error:
-        """Return an exception of type *error* that names the place, the object and the reason."""
+        """Return an exception of type *error* that states the place (*where*), the wrapped object and the reason."""
         return error(f"{where}{self._noun} {self._wrapped.name} failed: {reason}{self._advice}")
 
     def check(self, error: type[Error], answer: object, kind: type[R], reason: str, where: str = "") -> R:
-        """Return *answer* if it is a *kind*, else raise an error with *reason*, where ``{}`` becomes its type."""
+        """Return *answer* if it is a *kind*; else raise *error* with *reason*, in which ``{}`` stands for its type."""
         if not isinstance(answer, kind):
             raise self.fail(error, reason.format(type(answer).__name__), where)
         return answer
 
 
 def format_renames(instance: object, renames: Mapping[str, str]) -> str:
-    """Describe which members of *instance* to rename, from old to new names in *renames*; empty if none."""
+    """Return advice to rename those members of *instance* whose old name is in *renames*; "" if there are none."""
     classes = [each for each in type(instance).__mro__ if not each.__module__.startswith("context_tui.")]
     defined = {name for each in classes for name in vars(each)}
     old_names = [name for name in renames if name in defined and renames[name] not in defined]
@@ -230,7 +230,7 @@ def format_renames(instance: object, renames: Mapping[str, str]) -> str:
 
 
 def _call_in_thread(function: Callable[[], R]) -> R:
-    """Call code of another package; raises Error if it fails, or takes more than ``LOADING_SECONDS``."""
+    """Return the result of another package's code; raises Error if it fails or exceeds ``LOADING_SECONDS``."""
     results, failures = list[R](), list[BaseException]()
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""Conversion of SIGTERM and SIGHUP to an exception, and of the signal to an exit code."""
+"""Conversion of SIGTERM and SIGHUP to an exception, and of a signal to an exit code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GRACE_S = 2.0
 
 
 class Terminated(KeyboardInterrupt):
-    """Raised when a signal ends the process; every handler of ``KeyboardInterrupt`` handles it as well."""
+    """Raised when a signal ends the process; handlers of ``KeyboardInterrupt`` catch it, too."""
 
     def __init__(self, signum: int) -> None:
         super().__init__(signal.Signals(signum).name)
@@ -29,7 +29,7 @@ def find_termination(error: BaseException | None) -> Terminated | None:
 
 
 def exit_code_of(signum: int) -> int:
-    """Return the exit code that shells use for a process ended by *signum*."""
+    """Return the exit code that shells report for a process ended by signal *signum*."""
     return 128 + signum
 
 
@@ -45,7 +45,7 @@ def _raise_terminated(signum: int, _frame: object) -> None:
 
 @contextmanager
 def handle_termination(on_signal: Callable[[int, object], None] = _raise_terminated) -> Iterator[None]:
-    """Handle termination signals while the block runs, by default by raising :class:`Terminated`.
+    """Call *on_signal* for termination signals while the block runs; by default, it raises :class:`Terminated`.
 
     Signals that were ignored before, as under nohup, stay ignored.
     """

@@ -1,4 +1,4 @@
-"""Inspector state kept between runs: the policy for each agent, changed settings, layout."""
+"""State of the inspector between runs: the policy for each format, changed settings, and the layout."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EMPTY_STATE = InspectorState()
 
 
 def state_path(environ: Mapping[str, str] | None = None) -> Path | None:
-    """Return the path of the state file, or None if state is not to be saved."""
+    """Return the path of the state file, or None if ``$CONTEXT_TUI_STATE`` is empty, so that no state is saved."""
     path = (os.environ if environ is None else environ).get("CONTEXT_TUI_STATE")
     if path is not None:
         return Path(path) if path else None
@@ -34,7 +34,7 @@ def state_path(environ: Mapping[str, str] | None = None) -> Path | None:
 
 
 def read_state(path: Path | None) -> InspectorState:
-    """Read the saved state, or return an empty one if the file is missing or invalid."""
+    """Return the saved state, or an empty state if the file is missing or invalid."""
     try:
         document = json.loads(read_settings_file(path)) if path else {}
     except (OSError, ValueError, RecursionError):
@@ -50,7 +50,7 @@ def read_state(path: Path | None) -> InspectorState:
 
 
 def write_state(state: InspectorState, path: Path | None) -> None:
-    """Save the state for the next run; if two programs run, that of the last to exit stays."""
+    """Save the state for the next run; if several programs run, the state of the last one to exit is kept."""
     if path is None:
         return
     text = json.dumps(state._asdict(), indent=1)

@@ -1,4 +1,4 @@
-"""Command line, with data on stdout and notices on stderr; heavy imports are deferred until a command is chosen."""
+"""Command line, with data on stdout and notices on stderr; large modules are imported only by the command run."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _run_command(name: str, arguments: list[str]) -> int:
 
 
 def _choose_completed_command(words: list[str]) -> str:
-    """Return the command whose arguments are completed, or "" for the first argument, and tell argcomplete so."""
+    """Return the command whose arguments are to be completed, or "" for the first word; argcomplete is told."""
     name = words[1] if len(words) > 1 and words[1] in COMMANDS else ""
     if name:
         os.environ["_ARGCOMPLETE"] = "2"  # the number of the word at which the arguments of the parser start
@@ -112,7 +112,7 @@ def _choose_completed_command(words: list[str]) -> str:
 
 
 def _open_closed_streams() -> None:
-    """Open the null device for closed standard streams (``>&-``), so that no file opened later gets their numbers."""
+    """Open the null device for closed standard streams (``>&-``), so that no other file gets their descriptors."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             handle = os.open(os.devnull, os.O_RDWR)
@@ -123,12 +123,12 @@ def _open_closed_streams() -> None:
 
 
 def _drop_output() -> None:
-    """Discard pending output, so that Python does not report a write error at exit."""
+    """Discard buffered output, so that Python does not report a write error at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _drop_closed_streams() -> None:
-    """Redirect to the null device the streams that cannot be flushed, such as those of a closed terminal."""
+    """Redirect streams that cannot be flushed, such as those of a closed terminal, to the null device."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -36,7 +36,7 @@ from context_tui.tokens.measures import build_calibrated_table
 
 
 class WrittenSummary(NamedTuple):
-    """The summary written for a plan; ``kind`` is ``model`` or ``extract``."""
+    """The summary written for a plan; ``kind`` is ``model`` or ``extract``, and an extract has no ``model``."""
 
     kind: str
     model: str | None
@@ -121,7 +121,7 @@ def _write_summary(plan: Plan, options: argparse.Namespace) -> WrittenSummary:
 
 
 def _save_draft(text: str) -> str:
-    """Save a rejected summary, which may have cost money, in a private temporary file."""
+    """Save a rejected summary, which may have cost money, in a private temporary file, and return the path."""
     handle, name = tempfile.mkstemp(prefix="context-tui-summary-", suffix=".txt")
     with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
         file.write(text)
@@ -168,7 +168,7 @@ _ORPHAN_FIELDS = ("kind", "message", "block", "call_id")
 
 
 def print_report(report: dict[str, Any], result: ExportResult, request: NextRequest) -> None:
-    """Print the result as text or, with ``--dry-run``, the result that is expected."""
+    """Print the report as text; after ``--dry-run``, it says that nothing was written."""
     tokens, check, summary = report["tokens"], report["check"], report["summary"]
     print_lines(f"{report['policy']}: estimated tokens {tokens['before']:,} -> {tokens['after']:,}")
     print_lines(f"next request: {format_request(request)}")

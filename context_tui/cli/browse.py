@@ -21,13 +21,13 @@ WAIT_S = 1.0
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Open a session in the inspector, or a picker if no session or several sessions are named."""
+    """Open the named session in the inspector, or a picker if none or several are named; return the exit code."""
     options = CommandParser("").parse(arguments)
     return open_inspector(options.sessions, options)
 
 
 def open_inspector(specs: Sequence[str], options: argparse.Namespace, *, demo: bool = False) -> int:
-    """Run the inspector on the sessions that *specs* name or, without a terminal, print the report on a single one."""
+    """Run the inspector on the named sessions or, without a terminal, print a report on one; return the exit code."""
     at, window, policy = (getattr(options, name, None) for name in ("at", "window", "policy"))
     settings: dict[str, dict[str, Any]] = {}
     files = load_policy_files(getattr(options, "policy_file", ()))
@@ -64,7 +64,7 @@ def open_inspector(specs: Sequence[str], options: argparse.Namespace, *, demo: b
 
 
 def _await_newest_session() -> SessionInfo:
-    """Return the newest session of the working folder; if there is none yet, wait until an agent begins one."""
+    """Return the newest session of the working folder, after waiting for an agent to begin one if there is none."""
     from context_tui.library.discovery import find_newest_session
 
     entry = find_newest_session()
@@ -78,7 +78,7 @@ def _await_newest_session() -> SessionInfo:
 
 
 def _find_named_sessions(specs: Sequence[str]) -> list[SessionInfo]:
-    """Find the sessions named on the command line, all of a file without a main session; none without names."""
+    """Return the sessions named on the command line: a file's main session or, if it has none, all of its sessions."""
     if not specs:
         return []
     from context_tui.library.discovery import find_session_infos
@@ -96,7 +96,7 @@ def _find_named_sessions(specs: Sequence[str]) -> list[SessionInfo]:
 
 
 def _reopen_keyboard() -> None:
-    """Reconnect standard input to the terminal, after a session was read from standard input."""
+    """Reconnect standard input to the terminal after a session was read from it; may raise UnreadableSession."""
     try:
         handle = os.open("/dev/tty", os.O_RDWR)
     except OSError:

@@ -1,4 +1,4 @@
-"""``context-tui cache``: why sessions paid again for tokens that were in the prompt cache, and what that cost."""
+"""``context-tui cache``: report why sessions paid again for tokens in the prompt cache, and what that cost."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _find_histories(session: Session, *, is_compared: bool) -> tuple[CacheHistory, CacheHistory]:
-    """Return the cache history of a session twice, the second one without the provider's reasons if *is_compared*."""
+    """Return a session's cache history and, if *is_compared*, another without the provider's reasons, else it again."""
     recorded = reconstruct_recorded_calls(session)
     history = find_cache_breaks(session, recorded=recorded)
     return history, find_cache_breaks(session, recorded=recorded, use_reasons=False) if is_compared else history

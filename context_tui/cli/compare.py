@@ -190,7 +190,7 @@ def estimate_summary_tokens(compaction: ComparisonRound) -> int | None:
 
 
 def count_preserved(comparison: Comparison, compaction: ComparisonRound, kind: FactKind) -> int:
-    """Count the facts of one kind that survive in a round's summary."""
+    """Return how many facts of one kind survive in the summary of a round."""
     pairs = zip(comparison.facts, compaction.survivals, strict=False)
     return sum(each.preserved for fact, each in pairs if fact.kind is kind)
 

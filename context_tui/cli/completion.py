@@ -9,7 +9,7 @@ from context_tui.errors import ExitCode
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print the completion script."""
+    """Print the completion script of a shell, and return the exit code."""
     shell = CommandParser("completion").parse(arguments).shell
     from argcomplete.shell_integration import shellcode
 

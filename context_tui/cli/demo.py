@@ -14,7 +14,7 @@ SAMPLE = "coding-session"
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Open the sample session in the inspector or, without a terminal, print a report on the sample."""
+    """Open the sample in the inspector or, without a terminal, print a report on it; return the exit code."""
     options = CommandParser("demo").parse(arguments)
     path = next((entry.info.path for entry in find_samples() if SAMPLE in entry.info.path), None)
     if path is None:

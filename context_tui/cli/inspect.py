@@ -96,7 +96,7 @@ def _find_compaction_keys(session: Session) -> set[tuple[str, int]]:
 
 
 def _format_newest_compaction(session: Session, known_keys: set[tuple[str, int]]) -> str:
-    """Format the last compaction of a followed session; empty if *known_keys* contains it."""
+    """Format the last compaction of a followed session; "" if there is none, or *known_keys* contains its key."""
     compactions = find_recorded_compactions(session)[-1:]
     return "".join(
         f"   last compaction: {each.kind}, before message {each.message:,}, "
@@ -114,7 +114,7 @@ def build_report(
     measure: TokenMeasure = TokenMeasure.CALIBRATED,
     compactions: bool = False,
 ) -> dict[str, Any]:
-    """Build the JSON report on a session (schema ``context-tui.inspect/1``), with sizes in a token measure.
+    """Build the JSON report on a session (schema ``context-tui.inspect/1``), with sizes by a token measure.
 
     Args:
         compactions: whether to add the contexts before and after each recorded compaction, and the lost content that
@@ -261,7 +261,7 @@ def _build_error_report(errors: ErrorStats | None) -> dict[str, float] | None:
 def _build_drop_reports(
     session: Session, at: int, compactions: Sequence[RecordedCompaction], uses: UseIndex | None
 ) -> list[dict[str, Any]]:
-    """Report the drops of the recorded size; those that silently cleared results are among the *compactions*."""
+    """Build reports on the drops of the recorded size; drops that cleared results are also in *compactions*."""
     silent = [each for each in compactions if each.kind == "silent"]
     sides = {each.message: _build_sides_report(each, uses) for each in silent} if uses else {}
     facts, drops = session.facts, [drop for drop in session.drops if drop.message < at]
@@ -280,7 +280,7 @@ def _build_drop_reports(
 
 
 def _build_compaction_report(compaction: RecordedCompaction, uses: UseIndex | None) -> dict[str, Any]:
-    """Report a logged compaction: the size that the agent computed before it, and the recorded size after it."""
+    """Build the report on a logged compaction: the size that the agent computed before it, the recorded size after."""
     record = compaction.event
     assert isinstance(record, Compaction)
     return {
@@ -334,9 +334,9 @@ def _build_return_report(compaction: RecordedCompaction, reused: ReusedBlock) ->
 def build_timeline(
     session: Session, in_context: frozenset[int], sizes: TokenTable | None = None
 ) -> list[dict[str, Any]]:
-    """Build the JSON timeline: every message with its blocks and its turn (from 1, or 0 before the first turn).
+    """Build the JSON timeline: each message with its blocks and turn number (from 1; 0 before the first turn).
 
-    Token counts are those in *sizes*, by default ``bytes/4``. Each model call has its recorded size, and the sizes that
+    Token counts are from *sizes*, by default ``bytes/4``. Each model call has its recorded size, and the sizes that
     the runtimes would have computed, for agent-sdk the input tokens of the last reply.
     """
     facts, turn, entries = session.facts, 0, []
@@ -373,7 +373,7 @@ def _build_block_report(facts: Facts, block: int, sizes: TokenTable | None) -> d
 
 
 def print_report(session: Session, report: dict[str, Any]) -> None:
-    """Print the JSON report on a session as text, with tables."""
+    """Print a report on a session, built by ``build_report``, as text with tables."""
     about, records, window = report["session"], report["records"], report["window"]
     name = f"{about['path']}#{about['id']}" if about["id"] else about["path"]
     print_lines(f"{make_visible(name)}   {about['format']}   {about['model'] or 'model unknown'}")
@@ -459,7 +459,7 @@ def _format_name(name: str, part: dict[str, Any]) -> str:
 
 
 def _print_prompt(session: Session, report: dict[str, Any], measure: str) -> None:
-    """Print the parts of the prompt or, if the file holds none, how to record them."""
+    """Print the system prompt, tools and injected texts, and how to record exact requests if the file has none."""
     system, tools, injected = report["system"], report["tools"], report["injected"]
     parts = [(_format_name(each["part"], each), each["tokens"]) for each in system]
     print_table(f"system prompt ({measure})", ("part", "tokens"), parts)

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the opening of the session that is named."""
+"""Parsing of command-line options, and opening of the session that they name."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ MAX_POLICY_TIMEOUT_S = 3_600
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Parser of one command's arguments, which reports an error in one sanitized line and exits with code 2.
+    """A parser of one command's arguments, which reports an error in one sanitized line and exits with code 2.
 
-    The options are read from ``options.toml``; *types* adds functions for the types that only this command knows.
+    The options are read from ``options.toml``; *types* adds functions that parse types of this command only.
     """
 
     def __init__(self, command: str, types: Mapping[str, Callable[[str], Any]] = MappingProxyType({})) -> None:
@@ -76,7 +76,7 @@ class CommandParser(argparse.ArgumentParser):
         super()._print_message(sanitize(message), file)  # the only output path of argparse
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Parse arguments in which options and positional arguments may come in any order."""
+        """Parse arguments, with options and positional arguments in any order, and return the options."""
         if "_ARGCOMPLETE" in os.environ:
             _complete(self)
         options = self.parse_intermixed_args(list(arguments))
@@ -102,9 +102,9 @@ _ACTIONS = {"policy": _PolicyAction, "parameter": _ParameterAction}
 
 
 def list_policies(options: argparse.Namespace) -> list[tuple[str, Sequence[str]]]:
-    """List the policies that -P names with their assignments, followed by those read from --policy-file.
+    """Return (name, assignments) for each policy that -P names, and then for other policies of --policy-file.
 
-    Assignments before any -P are for the first policy of --policy-file; without one, PlanError is raised.
+    Assignments before any -P are for the first policy of --policy-file; raises PlanError if there is none.
     """
     policies, file_names = options.policies or [], load_policy_files(options.policy_file)
     if policies and not policies[0][0]:
@@ -122,7 +122,7 @@ def build_study_settings(options: argparse.Namespace) -> StudySettings:
 
 
 def resolve_policies(options: argparse.Namespace) -> list[tuple[Policy, dict[str, str]]]:
-    """Return the requested policies with their assignments; raises PlanError before any session is read."""
+    """Return the requested policies with values that are checked before a session is read; may raise PlanError."""
     from context_tui.policies.parameter_space import build_params
 
     requests = [resolve_policy(name, texts) for name, texts in list_policies(options)]
@@ -132,7 +132,7 @@ def resolve_policies(options: argparse.Namespace) -> list[tuple[Policy, dict[str
 
 
 def resolve_policy_name(options: argparse.Namespace) -> str:
-    """Return the name of the requested policy after loading policy files, raising PlanError if none is named."""
+    """Load the policy files and return the name of the requested policy; raises PlanError if none is named."""
     names = load_policy_files(options.policy_file)
     name: str | None = options.policy or next(iter(names), None)
     if name is None:
@@ -141,7 +141,7 @@ def resolve_policy_name(options: argparse.Namespace) -> str:
 
 
 def load_policy_files(paths: Sequence[Path | PolicyCommand]) -> list[str]:
-    """Register the policies of files and programs, and return their names; raises PlanError if one is not valid."""
+    """Register the policies of files and programs, and return their names; raises PlanError if one is invalid."""
     if not paths:
         return []
     from context_tui.policies.command.policy import read_command
@@ -158,7 +158,7 @@ def load_policy_files(paths: Sequence[Path | PolicyCommand]) -> list[str]:
 
 
 def resolve_policy(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[str, str]]:
-    """Return the policy or saved settings that ``-P`` names, with *params* applied; raises PlanError if unknown."""
+    """Return a policy and its values by the name of a policy or of saved settings; raises PlanError if unknown."""
     from context_tui.policies.parameters import parse_assignments  # pydantic: only if a policy is named
     from context_tui.policies.registry import POLICIES, find_policy
 
@@ -173,7 +173,7 @@ def resolve_policy(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[
 
 
 def parse_name(text: str) -> str:
-    """Return a name from the command line, rejecting an empty one, which as a path would mean the current folder."""
+    """Return *text* unless it is empty, which is an error because an empty path would be the working folder."""
     if not text:
         raise argparse.ArgumentTypeError("is empty; give a name")
     return text
@@ -191,7 +191,7 @@ def build_choice_type(noun: str, names: Sequence[str]) -> Callable[[str], str]:
 
 
 def build_number_type(noun: str, remedy: str = "a whole number", minimum: int | None = None) -> Callable[[str], int]:
-    """Build an argument type for whole numbers, or for numbers of at least *minimum*, written in digits only."""
+    """Build an argparse type for whole numbers or, with *minimum*, for digits only, of at least that value."""
 
     def parse_number(text: str) -> int:
         digits_only = text.isascii() and text.isdigit()
@@ -204,7 +204,7 @@ def build_number_type(noun: str, remedy: str = "a whole number", minimum: int | 
 
 
 def parse_recorded_mode(text: str) -> CompactionHandling:
-    """Parse how recorded compactions are handled: ``keep`` or ``undo`` (formerly ``ignore``)."""
+    """Parse the handling of recorded compactions: ``keep`` or ``undo`` (formerly ``ignore``); return its value."""
     modes: dict[str, CompactionHandling] = {"keep": "keep", "undo": "ignore", "ignore": "ignore"}
     if text not in modes:
         raise argparse.ArgumentTypeError(f"unknown mode {text!r}; available: keep, undo")
@@ -212,7 +212,7 @@ def parse_recorded_mode(text: str) -> CompactionHandling:
 
 
 def parse_seconds(text: str) -> float:
-    """Parse a number of seconds without checking that it is in range."""
+    """Parse a number of seconds without checking its range."""
     try:
         return float(text)
     except ValueError:
@@ -275,7 +275,7 @@ def spool_stdin() -> Path:
 
 
 def _complete(parser: CommandParser) -> None:
-    """Print the completions of the word under the cursor, and exit: commands, options, policies and files."""
+    """Let argcomplete print the completions (commands, options, policies and files) of the current word, and exit."""
     import argcomplete
     from argcomplete.completers import FilesCompleter
 
@@ -298,7 +298,7 @@ def _complete(parser: CommandParser) -> None:
 
 
 def _build_policy_commands(sources: Sequence[Path | str], timeout: float | None) -> list[Path | PolicyCommand]:
-    """Replace the texts of commands with commands that have their timeout."""
+    """Return the files as they are, and commands given as text with their timeout; may raise PlanError."""
     from context_tui.policies.command.policy import DEFAULT_TIMEOUT_S, PolicyCommand
 
     seconds = DEFAULT_TIMEOUT_S if timeout is None else timeout

@@ -25,18 +25,18 @@ def write_json(value: Any, indent: int | None = 2) -> None:
 
 
 def print_lines(*lines: str) -> None:
-    """Print lines to stdout, with everything that a terminal would interpret removed."""
+    """Print lines to stdout without any characters that a terminal would interpret."""
     for line in lines:
         print(sanitize_line(line))
 
 
 def print_notice(text: str, about: str = "context-tui") -> None:
-    """Print an error or a notice to stderr, preceded by *about*, with control characters made visible."""
+    """Print an error or notice to stderr, with *about* before it and with control characters made visible."""
     print(f"{about}: {make_visible(text)}", file=sys.stderr)
 
 
 def pick_fields(value: object, names: Iterable[str]) -> dict[str, Any]:
-    """Return the attributes of a value with these names, in the same order, as a dictionary."""
+    """Return the named attributes of a value as a dictionary, in the order of *names*."""
     return {name: getattr(value, name) for name in names}
 
 
@@ -51,7 +51,7 @@ def build_plugin_report(plugin: BrokenPlugin) -> dict[str, str]:
 
 
 def shorten_names(names: Iterable[str]) -> dict[str, str]:
-    """Return session names without the folder that all of them have in common."""
+    """Return each session name mapped to a path relative to the folder that all of them have in common."""
     names = list(names)
     folder = os.path.commonpath([os.path.dirname(os.path.abspath(name)) for name in names]) if names else ""
     return {name: os.path.relpath(os.path.abspath(name), folder) for name in names}
@@ -65,9 +65,9 @@ def print_table(
     hint: str = "",
     optional: Sequence[str] = (),
 ) -> None:
-    """Print a table, with rules on a terminal, followed by the number of rows beyond *limit* and the *hint*.
+    """Print a table, ruled on a terminal, and below it the number of rows beyond *limit*, with a *hint*.
 
-    Columns that are *optional* are left out if all their cells are empty or None.
+    An *optional* column is left out if all of its cells are empty or None. Without rows, nothing is printed.
     """
     rows = list(rows)
     if not rows:

@@ -59,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def plan_from_options(session: Session, options: argparse.Namespace) -> Plan:
-    """Make the plan that the command-line options ask for."""
+    """Return the plan for a session by the policy and parameters in the command-line options."""
     policy, values = resolve_policy(resolve_policy_name(options), options.param)
     return build_plan(
         session,
@@ -106,7 +106,7 @@ def build_report(plan: Plan, request: NextRequest) -> dict[str, Any]:
 
 
 def build_request_report(request: NextRequest) -> dict[str, Any]:
-    """Build the JSON report on the next request: its size with the possible range, and its components, in tokens."""
+    """Build the JSON report on the next request, in tokens: its size with the possible range, and its components."""
     return {
         "next_size": {"before": request.account.size._asdict(), "after": request.after._asdict()},
         "next_request": {
@@ -126,7 +126,7 @@ def build_request_report(request: NextRequest) -> dict[str, Any]:
 
 
 def format_request(request: NextRequest) -> str:
-    """Format the size of the next request without and with the plan, followed by its components."""
+    """Format the sizes of the next request without and with the plan, and the components of the latter."""
     sign = "" if request.account.origin is SizeSource.RECORDED else "~"
     change, added_tokens = f"{_format_percent(request.saved_share)} less", request.tokens_after - request.tokens_before
     if added_tokens > 0 and request.tokens_before:
@@ -145,12 +145,12 @@ def format_request(request: NextRequest) -> str:
 
 
 def _format_percent(share: float) -> str:
-    """Format a share as a percentage; a share just below 1 is not rounded up to 100 %."""
+    """Format a share as a percentage; a share just below 1 becomes ``>99%`` rather than ``100%``."""
     return ">99%" if 0.995 <= share < 1 else f"{share:.0%}"
 
 
 def print_report(session: Session, plan: Plan, request: NextRequest) -> None:
-    """Print the plan as text: whether it would fire, the size of the next request, and the changes it makes."""
+    """Print the plan as text: whether the policy would fire, the size of the next request, and the changes."""
     before, after = plan.tokens_before, plan.tokens_after
     point = "at the end" if plan.context.at == len(session) else f"before message {plan.context.at:,}"
     params = plan.params.model_dump(mode="json")

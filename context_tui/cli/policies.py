@@ -100,7 +100,7 @@ def _format_policy_lines(policy: Policy, *, limits: bool) -> Iterator[str]:
 
 
 def build_parameter_reports(policy: Policy) -> list[dict[str, Any]]:
-    """Build the JSON report on a policy's parameters: name, type, default, range, unit and meaning of each."""
+    """Build the JSON reports on a policy's parameters: name, type, default, range, unit and meaning of each."""
     return [
         {
             **pick_fields(each, ("name", "type")),

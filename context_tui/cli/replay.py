@@ -99,7 +99,7 @@ def build_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
 
 
 def build_policy_report(study: Study) -> dict[str, Any]:
-    """Build the JSON report on one policy's replay; ``regrets`` of a firing are indices into those of the policy."""
+    """Build the JSON report on one policy's replay; a firing's ``regrets`` are indices into the policy's ``cases``."""
     replay, price = study.replay, study.price
     return {
         "policy": replay.policy,

@@ -23,7 +23,7 @@ from context_tui.summarizer.secrets import mask_text
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Write the report of one or more sessions."""
+    """Write the report on one or more sessions to a file, and return the exit code."""
     options = CommandParser("report").parse(arguments)
     if options.output.suffix not in (".html", ".htm", ".md"):
         raise PlanError(f"{options.output}: give a name that ends in .html or .md")
@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _open_sessions(specs: Sequence[str], window: int | None) -> Iterator[Session]:
-    """Open the named sessions, and those in folders that can be read; the tuning reports the others."""
+    """Yield the named sessions, and the readable ones in named folders; ``collect_tunings`` reports the others."""
     for spec in specs:
         if not os.path.isdir(spec):
             yield open_session(spec, window=window)

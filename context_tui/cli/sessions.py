@@ -33,12 +33,12 @@ class SessionRow(NamedTuple):
 
     @property
     def project(self) -> str:
-        """Name of the folder of the project that the session belongs to."""
+        """The name of the project folder that the session belongs to."""
         return discovery.find_project_name(self.entry, self.overview.cwd)
 
     @property
     def agent(self) -> str:
-        """Name of the session's format."""
+        """The name of the session's format."""
         return self.overview.agent or self.entry.agent
 
 
@@ -88,7 +88,7 @@ def _find_entries(paths: Sequence[str]) -> list[SessionEntry]:
 
 
 def _filter_entries(entries: Sequence[SessionEntry], options: Any, reader: OverviewReader) -> list[SessionEntry]:
-    """Filter entries by the options; the head of a file is read only if its name does not decide."""
+    """Return the entries that match the options; the start of a file is read only if its name is not enough."""
     matches = [entry for entry in entries if options.agent in (None, entry.agent) or not entry.agent]
     if options.here or options.project or (options.agent and not all(entry.agent for entry in matches)):
         matches = [reader.read_place(entry) for entry in matches]
@@ -121,7 +121,7 @@ def _has_words(entry: SessionEntry, words: Sequence[str], reader: OverviewReader
 def _nest_entries(
     entries: Sequence[SessionEntry], overviews: Mapping[SessionKey, SessionOverview]
 ) -> Iterator[tuple[SessionEntry, SessionEntry | None]]:
-    """Yield each session with its parent session (None without one), after that parent."""
+    """Yield (session, its parent or None) for each session; a session follows its parent."""
     by_name = {entry.spec: entry for entry in entries}
     parents = {entry.key: by_name.get(entry.info.parent or overviews[entry.key].parent) for entry in entries}
     children: dict[tuple[str, str], list[SessionEntry]] = {}

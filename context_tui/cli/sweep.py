@@ -112,7 +112,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _rank_by_cost(sweep: Sweep, sources: Sequence[SweepSource]) -> tuple[ExtraCalls | None, Sequence[RankedAt]]:
-    """Return the extra calls after recorded compactions, if known, and the best settings without them and with them."""
+    """Return the extra calls after recorded compactions, or None, and the best settings without and with them."""
     from context_tui.lab.sweep.recommendation import recommend_setting  # loads numpy, which most commands do not need
 
     extra_calls = workers.measure_extra_calls(sources)
@@ -148,7 +148,7 @@ def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
 def _build_settings(
     policies: Sequence[tuple[str, Sequence[str]]], gate: Gate | None, current: str | None = None
 ) -> list[SweepSetting]:
-    """Build the settings of all grids, *current* first; each grid starts with a policy's defaults or saved settings."""
+    """Build the settings of all grids, *current* first; a grid starts with its policy's defaults or saved settings."""
     grids = [[_parse_setting(current)]] if current else []
     grids += [[_parse_setting(gate.old_setting), _parse_setting(gate.new_setting)]] if gate else []
     for name, texts in policies:
@@ -207,9 +207,9 @@ def run_sweep(
     scheduler: str | None = None,
     purpose: str = "",
 ) -> Sweep:
-    """Replay what the journal has no rows for, and return the results of all; the first setting is the current one.
+    """Replay settings without rows in the journal, and return all results; the first setting is the current one.
 
-    On an interrupt, the journal has the rows that are finished. Messages on the progress begin with *purpose*.
+    On an interrupt, the journal holds the finished rows. Progress messages begin with *purpose*.
     """
     known_rows = journal.rows if journal is not None else {}
     rows, unread, tasks = list[SweepRow](), list[UnreadSession](), list[SweepTask]()
@@ -289,7 +289,7 @@ class SweepProgress:
             sys.stderr.flush()
 
     def step(self) -> None:
-        """Count one more finished session, and show the progress if it is time to."""
+        """Count another finished session, and show the progress: on a terminal at once, else at each tenth."""
         self.done += 1
         self._draw()
 
@@ -307,7 +307,7 @@ class SweepProgress:
 
 
 def report_unread(unread: Sequence[UnreadSession]) -> None:
-    """Print the first sessions that could not be read, each with the reason, and count the others."""
+    """Print the first sessions that could not be read, each with the reason, and the number of further ones."""
     for each in unread[:MAX_REPORTED]:
         print_notice(f"{each.session}: {each.why}")
     if len(unread) > MAX_REPORTED:
@@ -394,7 +394,7 @@ def print_report(sweep: Sweep) -> None:
 
 
 def format_setting(sweep: Sweep, name: str) -> str:
-    """Format a setting, omitting the policy if all settings share it, with the swept values for the defaults."""
+    """Format a setting without the policy if all settings share it; the defaults are shown as their swept values."""
     if len({each.policy.name for each in sweep.settings}) > 1:
         return name
     if assignments := name.partition(" ")[2]:

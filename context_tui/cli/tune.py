@@ -45,9 +45,9 @@ MAX_SETTINGS_SHOWN = 30
 
 
 class Tuning(NamedTuple):
-    """The sweep of one policy over one agent's sessions, with the recommendation and the context window for it.
+    """The sweep of one policy over one agent's sessions, the recommended setting, and the context window.
 
-    ``extra_calls`` are those that the agent needed after recorded compactions, or None if there are none to measure.
+    ``extra_calls`` are the calls that the agent needed after recorded compactions; None if they cannot be measured.
     """
 
     agent: str
@@ -98,10 +98,10 @@ def collect_tunings(
     policy_files: Sequence[Path | PolicyCommand] = (),
     jobs: int | None = None,
 ) -> tuple[list[Tuning], list[str], list[UnreadSession]]:
-    """Tune policies over the sessions that *specs* name: the given ones with their grids, or those of the agents.
+    """Tune *policies* with their grids, or by default the agents' own policies, over the sessions that *specs* name.
 
     Returns:
-        The tunings, the reasons why others are missing, and the sessions that could not be read.
+        The tunings, the reasons why tunings are missing, and the sessions that could not be read.
 
     Raises:
         UnreadableSession: there is no session.
@@ -148,7 +148,7 @@ def _tune(
     sweep_options: SweepOptions,
     run_settings: Callable[..., Sweep],
 ) -> Tuning | str:
-    """Sweep the configurable parameters of a policy, and return the recommendation, or the reason for none."""
+    """Sweep the configurable parameters of a policy, and return the tuning, or the reason why there is none."""
     session = _open_largest(sources)
     if session is None:
         return f"{policy.name}: none of {format_count(len(sources), 'session')} can be read"
@@ -178,7 +178,7 @@ def _tune(
 
 
 def _open_largest(sources: Sequence[SweepSource]) -> Session | None:
-    """Open the largest session that can be read; its context decides the range of the values."""
+    """Return the largest readable session, whose context decides the range of values, or None if none is readable."""
     for source in sorted(sources, key=lambda source: -source.file_size):
         try:
             return scan(make_scanner(source.info))
@@ -188,7 +188,7 @@ def _open_largest(sources: Sequence[SweepSource]) -> Session | None:
 
 
 def _propose_values(policy: Policy, params: Params, names: Container[str], session: Session) -> list[str]:
-    """Propose values of the configurable parameters *names*, around the defaults and *params*."""
+    """Return a grid for the configurable parameters *names*, with values around the defaults and *params*."""
     context = session.context_at(len(session))
     state = build_runtime_state(context, session.window, len(session))
     parameters = [each for each in list_parameters_in_context(policy, params, context, state) if each.name in names]
@@ -196,7 +196,7 @@ def _propose_values(policy: Policy, params: Params, names: Container[str], sessi
 
 
 def format_agent_configuration(tuning: Tuning) -> list[str]:
-    """Format the best setting as the agent's own configuration, one line for each of its settings."""
+    """Return the lines of the agent's own configuration for the recommended setting."""
     setting = tuning.recommendation.setting
     return format_setting_lines(build_agent_settings(setting.policy.name, setting.params, tuning.window))
 

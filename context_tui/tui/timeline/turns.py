@@ -86,7 +86,7 @@ class TurnSummary(NamedTuple):
 
 
 class TurnSummaries:
-    """Summaries of turns, by index in ``TimelineRows.heads``, computed on demand; without a marker, only sizes."""
+    """Summaries of turns, computed on demand, by index in ``TimelineRows.heads``; without a marker, sizes only."""
 
     def __init__(self, rows: TimelineRows, marker: RowMarker | None) -> None:
         self._rows, self._marker = rows, marker

@@ -20,7 +20,7 @@ from context_tui.tui.widgets.bindings import read_bindings
 
 
 class InputPrompt(ModalScreen[str | None]):
-    """Dialog that returns a line of text, or None; *check* raises ``Error`` or ``ValueError`` for an invalid text."""
+    """A dialog that returns a line of text, or None if cancelled; *check* raises Error or ValueError for bad text."""
 
     CSS_PATH = "dialogs.tcss"
     BINDINGS = read_bindings("input-prompt")

@@ -52,7 +52,7 @@ class ReadingPane(ScrollView, can_focus=True):
         self._is_painted = False
 
     def show(self, parts: Iterable[TextPart], *, follow: bool = False) -> None:
-        """Show *parts* from the start; with *follow*, keep the position, or scroll to the end if it was at the end."""
+        """Show *parts* from the start; with *follow*, keep the scroll position, or stay at the end if it was there."""
         at_end = self.scroll_offset.y >= self.max_scroll_y
         self._start_layout(parts)
         self.source_text = ""

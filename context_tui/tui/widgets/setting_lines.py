@@ -277,7 +277,7 @@ class SettingDetails:
 def build_setting_details(
     parameter: Parameter, value: Any, item: int, error: str, width: int, room: int = 99
 ) -> SettingDetails:
-    """Build the lines below the settings: a list's keys and entries, or else the longest hint that fits in *room*."""
+    """Build the lines below the settings: keys and entries of a list, or the longest hint of at most *room* lines."""
     width -= MARK_WIDTH
     if parameter.kind == "list" and list_entries(parameter, value):
         keys = format_list_keys(parameter, width)

@@ -1,4 +1,4 @@
-"""Cline, Roo Code and their forks, coding agents that are extensions of VS Code, and Cline's SDK and command line.
+"""Read sessions of Cline and Roo Code (agents in VS Code), of their forks, and of Cline's SDK and command line.
 
 A task is a folder in the storage of the editor. Its ``api_conversation_history.json`` holds the conversation in the
 form of the Messages API; other files hold usage, deletions and rewrites. The SDK's sessions are ``ID.messages.json``.
@@ -41,7 +41,7 @@ class ClineFormat(Format):
     write = staticmethod(write_conversation)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Return a claim by times or environment details in messages, or by the task's other files, or else None."""
+        """Return a claim if messages have times or environment details, or a task's other file exists, else None."""
         values = parse_first_values(head)
         if len(values) != 1 or not isinstance(values[0], list):
             return None
@@ -71,7 +71,7 @@ class ClineFormat(Format):
         return _find_title(Run({}, values[0])) if values and isinstance(values[0], list) else ""
 
     def can_copy(self, session: Session) -> bool:
-        """Return False if there are related files, as a copy of the conversation alone would lack what they record."""
+        """Return False if related files exist, because a copy of the conversation alone would lack their facts."""
         return not any(os.path.isfile(other) for other in list_related_files(Path(session.info.path)))
 
     def copy(self, session: Session, path: Path) -> list[str] | None:

@@ -23,7 +23,7 @@ def find_data_folder(environ: Mapping[str, str]) -> Path:
 
 
 def find_extension_storages(environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the folders in which editors store the data of extensions, for Linux, macOS and Windows."""
+    """Yield the folders in which editors store the data of extensions on Linux, macOS and Windows."""
     home = find_home_folder(environ)
     roots = [Path(environ.get("XDG_CONFIG_HOME") or home / ".config"), home / "Library" / "Application Support"]
     if roaming := environ.get("APPDATA"):
@@ -33,7 +33,7 @@ def find_extension_storages(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def find_tasks(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """Yield the conversation file of every task, of the extensions and of Cline's command line."""
+    """Yield the conversation file of each task that an extension or Cline's command line keeps."""
     folders = [storage / name / "tasks" for storage in find_extension_storages(environ) for name in EXTENSIONS]
     for folder in [*folders, find_data_folder(environ) / "tasks"]:
         for task in list_entries(folder):

@@ -32,7 +32,7 @@ NEVER_DELETED = 2
 Source: Cline, ContextManager.applyContextHistoryUpdates.
 """
 CONDENSED_SHARE = 0.75
-"""Largest size after a condense, as a share of the size before it."""
+"""Largest context after a condense (Roo Code's compaction), as a share of the context before it."""
 _MODEL_TAG = re.compile(r"<model>([^<\n]{1,200})</model>")
 
 
@@ -46,15 +46,15 @@ class ClineShape(DocumentShape):
 
     def __init__(self, related: RelatedFacts) -> None:
         self._related = related
-        self._replaced_by: dict[int, int] = {}  # element to the element from which it is no longer sent
+        self._replaced_by: dict[int, int] = {}  # element to the first element whose request omits it
         self._usage_by_reply: dict[int, Usage] = {}
-        # element at which messages are deleted, to the remaining elements
+        # element at which a deletion takes effect, to the context that remains
         self._context_after_deletion: dict[int, tuple[str | int, ...]] = {}
-        self._condenses = set[int]()  # elements from which condensed ones are not sent, although the summary is missing
+        self._condenses = set[int]()  # elements at which a condense without a recorded summary takes effect
         self._clears_by_element: dict[int, tuple[tuple[str, int], ...]] = {}
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Find out the model, and the usage, replacement or deletion of each message."""
+        """Record the model, and find the usage of replies and the messages that are replaced, deleted or rewritten."""
         builder.facts.input_includes_cache = self._related.input_includes_cache
         builder.facts.model = truncate_name(self._related.model) or None
         elements = [as_object(try_decode(element)) for element in run.elements]
@@ -98,12 +98,12 @@ class ClineShape(DocumentShape):
         return replace(record, injected_blocks=find_injected_blocks(blocks), model=_find_model(blocks))
 
     def _find_remaining(self, place: int) -> tuple[str | int, ...]:
-        """Return the context after a summary or marker: the elements not replaced so far, then its own message (0)."""
+        """Return the context after a summary or marker: keys of elements still sent, then 0 for the element itself."""
         remaining = (each for each in range(place) if self._replaced_by.get(each, place + 1) > place)
         return (*map(format_element_key, remaining), 0)
 
     def _find_deletions(self, elements: list[dict[str, Any]]) -> None:
-        """Find the deletions. Each takes effect with the request of the newest user message."""
+        """Record the context after each deletion, which takes effect with the user message that was newest then."""
         for deletion in self._related.deletions:
             start = deletion.start if 0 <= deletion.start < len(elements) else -1
             if start >= 0 and elements[start].get("role") == "assistant":
@@ -113,7 +113,7 @@ class ClineShape(DocumentShape):
                 self._context_after_deletion[start] = (*map(format_element_key, remaining), 0)
 
     def _find_condenses(self, elements: list[dict[str, Any]]) -> None:
-        """Find condenses whose summary is missing: elements name it as their parent, and the recorded size falls."""
+        """Record each condense whose summary is missing: messages name it as parent, and the context shrinks."""
         summaries = {str(value.get("condenseId")) for value in elements if value.get("isSummary")}
         places: dict[str, list[int]] = {}
         for place, value in enumerate(elements):
@@ -129,7 +129,7 @@ class ClineShape(DocumentShape):
                 self._condenses.add(start)
 
     def _find_rewrites(self, elements: list[dict[str, Any]]) -> None:
-        """Record a clearing for each block that a later request holds in a much shorter form; ignore other rewrites."""
+        """Record a clearing for each block that is less than half as long in later requests; ignore other rewrites."""
         for rewrite in self._related.rewrites:
             if not 0 <= rewrite.element < len(elements):
                 continue
@@ -142,9 +142,9 @@ class ClineShape(DocumentShape):
 
 
 def _find_replacements(elements: list[dict[str, Any]]) -> dict[int, int]:
-    """Map each replaced element to the summary or marker that replaces it, unless the latter was deleted.
+    """Return the index of the summary or marker that replaces an element, keyed by the element's index.
 
-    Source: Roo Code, getEffectiveApiHistory.
+    A deleted summary or marker replaces nothing. Source: Roo Code, getEffectiveApiHistory.
     """
     names = (("condenseParent", "isSummary", "condenseId"), ("truncationParent", "isTruncationMarker", "truncationId"))
     marks = {
@@ -215,7 +215,7 @@ _XML_CALL = re.compile(r"<(read_file|execute_command|write_to_file|apply_diff|re
 
 
 def find_injected_blocks(blocks: list[dict[str, Any]]) -> frozenset[int]:
-    """Return the numbers of the blocks in a user message that no person typed."""
+    """Return the numbers of the text blocks in a user message that no person typed, such as notices and results."""
     numbers, after_result = set[int](), False
     for number, block in enumerate(blocks):
         if block.get("type") == "tool_result":

@@ -34,7 +34,7 @@ from context_tui.text.sanitize import truncate_name
 
 NOTICE_MARK = "<SYSTEM_NOTICE>"
 MAX_RESULT_UNITS = 8_000
-"""UTF-16 code units of a string in a result beyond which the middle of the string is not sent."""
+"""Maximum length of a string in a result, in UTF-16 code units. The middle of a longer string is not sent."""
 SHORTENED_SINCE = 3, 0, 57
 """First version of the command line that is known to shorten the results of all tools by that limit."""
 
@@ -49,7 +49,7 @@ def _get_compaction_file(path: Path) -> Path:
 
 
 class ClineSdkShape(DocumentShape):
-    """Parser for Messages API messages with file blocks and marked summaries."""
+    """Parser for messages of the Messages API, to which the SDK adds file blocks and marks on summaries."""
 
     _shortens_results = False
 
@@ -86,7 +86,7 @@ class ClineSdkShape(DocumentShape):
 
 
 def _shorten_strings(value: Any) -> Any:
-    """Return the content of a result as Cline sends it. The file keeps it whole."""
+    """Return the content of a tool result as Cline sends it, with long strings shortened. The file has them in full."""
     if isinstance(value, str):
         return _shorten_middle(value)
     if isinstance(value, list):
@@ -97,7 +97,7 @@ def _shorten_strings(value: Any) -> Any:
 
 
 def _shorten_middle(text: str) -> str:
-    """Return the beginning and the end of a long text, with the number of omitted units between them."""
+    """Return *text*, but with the middle of a long text left out and the number of omitted units in its place."""
     units = text.encode("utf-16-le", "surrogatepass")
     omitted, end, marker = len(units) // 2 - MAX_RESULT_UNITS, 0, ""
     if omitted <= 0:
@@ -140,7 +140,7 @@ def _is_injected(block: dict[str, Any]) -> bool:
 
 
 class ClineSdkFormat(DocumentFormat):
-    """The Cline SDK's session format."""
+    """The format of sessions of Cline's SDK and command line."""
 
     name: ClassVar[str] = "cline-sdk"
     checked_with: ClassVar[str] = "3.0.65"

@@ -18,7 +18,7 @@ CONVERSATION_FILES = ("api_conversation_history.json", "claude_messages.json")
 
 
 class RecordedRequest(NamedTuple):
-    """A recorded request: its time in ms, the index of the newest message then (-2 if unknown), and its usage."""
+    """A recorded request: its time in ms, the index of the newest message before it (-2: unknown), and its usage."""
 
     time: int
     after: int
@@ -26,14 +26,14 @@ class RecordedRequest(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """A deletion: requests from message ``start`` on leave out the messages from the third one to ``last``."""
+    """A deletion: from message ``start`` on, requests omit the messages from the third one to ``last``."""
 
     start: int
     last: int
 
 
 class Rewrite(NamedTuple):
-    """A shortened block: from message ``start`` on (-1: unknown), requests contain ``text`` instead of it."""
+    """A rewrite: from message ``start`` on (-1: unknown), ``block`` of message ``element`` is sent as ``text``."""
 
     start: int
     element: int
@@ -81,7 +81,7 @@ def read_related_files(path: Path) -> RelatedFacts:
 
 
 def _update_requests(ui_messages: list[dict[str, Any]], facts: RelatedFacts) -> None:
-    """Add the requests with usage, and find out whether their input tokens include cached ones.
+    """Add the requests that have usage, and record whether their input tokens include cached tokens.
 
     Cline's never do. Roo Code's do if the provider is marked as OpenAI-compatible, and always in newer versions.
     """
@@ -122,9 +122,9 @@ def _update_deletions(ui_messages: list[dict[str, Any]], facts: RelatedFacts) ->
 
 
 def _update_rewrites(rewrites: Any, ui_messages: list[dict[str, Any]], facts: RelatedFacts) -> None:
-    """Add the rewritten blocks. A rewrite takes effect with the request after the one with the same time.
+    """Add the rewritten blocks. A rewrite takes effect with the request after the one that was newest at its time.
 
-    An entry is ``[element, [kind, [[block, [[time, "text", [text], …], …]], …]]]``; the last change counts.
+    An entry is ``[element, [kind, [[block, [[time, "text", [text], …], …]], …]]]``; a block's last change counts.
     """
     times = [parse_time_ms(each.get("ts")) for each in ui_messages]
     places = [each.get("conversationHistoryIndex") for each in ui_messages]

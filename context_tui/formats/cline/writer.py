@@ -45,7 +45,7 @@ def write_conversation(session: Session, path: Path) -> Losses:
 
 
 def find_unsupported_block_reason(role: str, block: Block) -> str:
-    """Return why a message of *role* cannot contain *block*, or "" if it can (as reasoning if thinking is unsigned)."""
+    """Return why a message of *role* cannot contain *block*, or "" if it can. Unsigned thinking becomes reasoning."""
     if role == "assistant" and block.get("type") == "thinking":
         return ""
     return UNSUPPORTED_BLOCKS if find_unsupported_reason(role, block) else ""

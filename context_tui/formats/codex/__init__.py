@@ -1,4 +1,4 @@
-"""Codex CLI, OpenAI's coding agent for the terminal.
+"""Read and write sessions of Codex CLI, OpenAI's coding agent for the terminal.
 
 Sessions are rollouts, JSON Lines files ``~/.codex/sessions/YYYY/MM/DD/rollout-TIME-ID.jsonl``, with one item of the
 Responses API or one event per line.
@@ -42,7 +42,7 @@ class CodexFormat(Format):
     build_resume_command = staticmethod(paths.build_resume_command)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Return a claim by the lines' envelopes, or for an older file by its first or state lines, or None."""
+        """Return a claim based on a typed line with a payload (in old files: on a first or state line), or None."""
         values = parse_first_values(head)
         for value in list_objects(values):
             if "payload" in value and as_text(value.get("type")) in RECORD_TYPES:

@@ -31,7 +31,7 @@ ROLLOUT_FOLDERS = ("sessions", "archived_sessions")
 TITLE_HEAD_BYTES = 512 << 10
 """Bytes of a file that are searched for the first prompt. A session begins with some 100 KB of instructions."""
 MAX_BASES = 200
-"""Rollouts that one rollout may continue, directly and indirectly."""
+"""Maximum number of rollouts that one rollout may continue, directly and indirectly."""
 _ROLLOUT = re.compile(r"rollout-(\d{4})-(\d\d)-(\d\d)T.*\.jsonl")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -41,7 +41,7 @@ def find_codex_home(environ: Mapping[str, str]) -> Path:
 
 
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """Yield every rollout in Codex's folders. Projects stay unknown, as only a file's first line names one."""
+    """Yield every rollout in Codex's folders. Projects stay unknown, as only the first line of a rollout names one."""
     for folder in ROLLOUT_FOLDERS:
         for place, _, names in os.walk(find_codex_home(environ) / folder):
             for name in names:
@@ -50,7 +50,7 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
 
 
 def read_session_meta(path: Path) -> SessionMeta:
-    """Return the session metadata from a file's first line, with "" for whatever is missing."""
+    """Return the session metadata from a file's first line, with "" for each missing value."""
     lines = [parse_rollout_line(value) for value in read_first_values(path)[:2] if isinstance(value, dict)]
     metas = [parse_session_meta(line.payload) for line in lines if line.kind == META]
     if not metas:
@@ -80,11 +80,11 @@ def find_title(path: Path) -> str:
 
 
 def find_bases(path: Path, meta: SessionMeta) -> tuple[list[tuple[Path, int]], str]:
-    """Return the rollouts that a rollout continues, with the oldest first, and a note for users on the history.
+    """Return the rollouts that the rollout at *path* continues, oldest first, and a note for users on this history.
 
-    A forked thread, or one from which turns were taken back, continues in a new file. Each rollout comes with the
-    number of its bytes that belong to the session. If one is missing or does not fit, it and those that it continues
-    are left out.
+    Codex continues a thread in a new file if the thread is forked or rolled back. Each rollout is returned with the
+    number of bytes at its start that belong to the session. A rollout that is missing or does not fit is left out,
+    and so are all older ones.
     """
     bases, paths, reason = list[tuple[Path, int]](), {path}, ""
     while meta.continued_from and not reason:
@@ -113,16 +113,16 @@ def find_bases(path: Path, meta: SessionMeta) -> tuple[list[tuple[Path, int]], s
 
 
 def _is_line_end(path: Path, place: int) -> bool:
-    """Return whether a line of a file ends at a place; False if the file cannot be read."""
+    """Return whether a line of a file ends at the offset *place*, or False if the file cannot be read."""
     with suppress(OSError, OverflowError, UnreadableSession), open_regular(path) as file:
         return place > 0 and os.pread(file.fileno(), 1, place - 1) == b"\n"
     return False
 
 
 def find_rollout(path: Path, rollout_id: str) -> Path | None:
-    """Return the rollout with an id, or None if it is neither in the same folder nor near the day of its id.
+    """Return the rollout with an id, or None if it is neither in the folder of *path* nor near the day in its id.
 
-    A session's first rollout has the session's id, and each later one has an id of its own.
+    The first rollout of a session has the session's id, and each later rollout has an id of its own.
     """
     if not _UUID.fullmatch(rollout_id):
         return None
@@ -140,9 +140,9 @@ def _list_days(rollout_id: str) -> list[datetime]:
 
 
 def build_resume_command(session: Session, written_session: Path, out_path: Path) -> str:
-    """Return a shell command that resumes *written_session* after it is moved to *out_path*, or "" if there is none.
+    """Return a shell command that resumes *written_session* once it is at *out_path*, or "" if none can be built.
 
-    Codex finds a session by the id in its file name below Codex's folder, so other files are copied there.
+    Codex finds a session by the id in its file name below Codex's folder, so a file from elsewhere is copied there.
     """
     try:
         meta = read_session_meta(written_session)
@@ -176,7 +176,7 @@ def read_session_info(path: Path) -> SessionInfo:
 
 
 def find_subagent_session(session: Session, call: int) -> SessionInfo | None:
-    """Return the session of the sub-agent that a tool call started, or None (see ``Format.subagent_of``)."""
+    """Return the session of the sub-agent that a tool call started, or None, as ``Format.subagent_of`` describes."""
     facts = session.facts
     if facts.tool_name(call).rpartition("__")[2] != SPAWN_TOOL or (row := facts.call_result[facts.call[call]]) < 0:
         return None

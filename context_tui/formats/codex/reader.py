@@ -1,4 +1,4 @@
-"""Read Codex rollouts, in which items form the context and events record usage, windows and rollbacks."""
+"""Read Codex rollouts, in which items form the context, and events record usage, context windows and rollbacks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from context_tui.session.values import MessageFlag, Role
 Record = dict[str, Any]
 
 COMPACT_TASK_NOTICE = "Compact task completed"
-"""Text that marks the end of ``/compact`` up to 0.4x, which recorded no tasks."""
+"""Text that marks the end of ``/compact`` in rollouts of versions up to 0.4x, which recorded no tasks."""
 FORK_COPY_MS = 2_000
 """Milliseconds after the first line of a fork within which the copied history is written.
 
@@ -54,7 +54,7 @@ USED_WINDOW_PERCENT = 95
 REASONING_ENVELOPE_BYTES = 650
 """Overhead of encrypted reasoning, in bytes."""
 REASONING_ESTIMATE_RATIO = 1.3
-"""Ratio of Codex's estimate of reasoning tokens, by encrypted bytes, to recorded reasoning tokens.
+"""Ratio of Codex's estimate of reasoning tokens, made from encrypted bytes, to recorded reasoning tokens.
 
 Measured on 112 replies in two rollouts that have both: 51,185 to 39,296 tokens.
 """
@@ -79,11 +79,11 @@ class CodexShape:
         self._usage_order = _UsageOrder()
         self._reasoning_tokens = 0  # of the newest reply, estimated from its encrypted reasoning
         self._counts_reasoning = True
-        self._reviews = False  # between these events, token counts are those of the review's own conversation
+        self._reviews = False  # in a review, whose token counts belong to its own conversation
         self._is_empty_task = False  # nothing was typed, answered or called since the task began
         self._compacted_last = False  # the newest record of the context is a compaction
         self._instruction_tokens = 0
-        self._readable_tokens: int | None = None  # of a new history without its summary, until the next count
+        self._readable_tokens: int | None = None  # size of a new history without its summary, until the next count
 
     # -- a record by itself
 
@@ -110,7 +110,7 @@ class CodexShape:
             return MetadataRecord()
         raise ValueError(f"unknown type of record {line.kind[:40]!r}" if line.kind else "not a record of a rollout")
 
-    # -- a record after those before it
+    # -- a record in the order of the file
 
     def resolve_in_order(self, record: Record, parsed: ParsedRecord) -> ParsedRecord:
         line = self._parse_line(record)
@@ -190,7 +190,7 @@ class CodexShape:
         return key
 
     def _place_compaction(self, payload: Record, parsed: ParsedRecord) -> ParsedRecord:
-        """Resolve a compaction: messages of its history that equal earlier ones are replaced by their keys."""
+        """Complete a compaction: its context refers to known messages by key, and only the others are added."""
         summary = find_message(parsed)
         if summary is None or summary.compaction is None:
             return parsed
@@ -237,9 +237,9 @@ class CodexShape:
         return matches
 
     def _find_kept_users(self) -> list[str]:
-        """Return the user messages that a compaction without a history keeps: initial injected ones, and typed ones.
+        """Return the keys of the user messages that a compaction without a recorded history keeps.
 
-        The newest typed messages that fit are kept. Codex also keeps part of one more, which is not in the file.
+        Codex keeps the initial injected messages, the newest typed ones that fit, and part of one more (not recorded).
         """
         first_typed = next((n for n, user in enumerate(self._users) if user.typed), len(self._users))
         typed = [user for user in self._users[first_typed:] if user.typed]
@@ -249,7 +249,7 @@ class CodexShape:
         return [user.key for user in (*first, *typed[len(typed) - count :])]
 
     def _roll_back(self, turns: Any) -> str:
-        """Return the key of the typed message that is *turns* back, where the abandoned branch begins."""
+        """Remove the last *turns* turns. Return the key of the first removed typed message, or "" if there is none."""
         typed_positions = [number for number, user in enumerate(self._users) if user.typed]
         if type(turns) is not int or turns <= 0 or not typed_positions:
             return ""
@@ -260,7 +260,7 @@ class CodexShape:
         return key
 
     def _place_token_count(self, payload: Record, parsed: ParsedRecord, time: int) -> ParsedRecord:
-        """Assign usage to its reply; counts that are repeated, estimated, or copied into a fork are ignored."""
+        """Assign usage to its reply, but ignore a token count that is repeated, estimated, or copied into a fork."""
         info = as_object(payload.get("info"))
         is_new, summary_tokens = self._usage_order.is_new(info), self._take_summary_tokens(info)
         if not is_new:
@@ -274,9 +274,9 @@ class CodexShape:
         return _replace_usage(parsed, usage, _estimate_missing_reasoning(info, usage) if usage and counts else 0)
 
     def _take_summary_tokens(self, info: Record) -> int | None:
-        """Return Codex's estimate of an unreadable summary: its estimate of the new context less all that is readable.
+        """Return the estimated tokens of an encrypted summary: those of the new context less its readable parts.
 
-        Codex records this estimate after a compaction, in place of usage. Of the tools, it includes nothing.
+        Codex records its estimate of the context (without tools) after a compaction. Returns None if it is missing.
         """
         readable, self._readable_tokens = self._readable_tokens, None
         newest = as_object(info.get("last_token_usage"))
@@ -305,7 +305,7 @@ class _UserMessage:
 
 
 class _UsageOrder:
-    """Assigns token counts to replies: up to 0.5x a count precedes the items of its reply, later it follows them.
+    """Assigns token counts to replies. Up to 0.5x, a count precedes the items of its reply; later, it follows them.
 
     The first count after a user message shows the order: in newer files, items of a reply are between the two.
     """
@@ -321,7 +321,7 @@ class _UsageOrder:
         self._awaiting_count, self._has_reply_items = True, False
 
     def note_compaction(self) -> None:
-        """Discard the pending usage: tokens counted for a summary belong to no reply."""
+        """Discard the pending usage, as tokens counted for a summary belong to no reply."""
         self._pending, self._has_reply_items = None, False
 
     def pop_reply_usage(self) -> Usage | None:
@@ -339,7 +339,7 @@ class _UsageOrder:
         return True
 
     def update(self, usage: Usage | None) -> Usage | None:
-        """Add a new count. Return the count if it belongs to the newest reply, None if to the next one."""
+        """Add the usage of a new count, and return it if it belongs to the newest reply. Otherwise return None."""
         if self._awaiting_count:
             self._counts_first, self._awaiting_count = not self._has_reply_items, False
         has_reply, self._has_reply_items = self._has_reply_items, False
@@ -350,7 +350,7 @@ class _UsageOrder:
 
 
 def estimate_reasoning_tokens(item: Record) -> int:
-    """Estimate the tokens of encrypted reasoning as Codex does, with one token for four bytes of decoded text.
+    """Return Codex's estimate of the tokens in encrypted reasoning: one for four decoded bytes; 0 for other items.
 
     Source: codex-rs/core, estimate_reasoning_length.
     """
@@ -359,7 +359,7 @@ def estimate_reasoning_tokens(item: Record) -> int:
 
 
 def _estimate_missing_reasoning(info: Record, usage: Usage) -> int:
-    """Estimate reasoning tokens from recorded usage, for published recordings that lack the encrypted reasoning."""
+    """Estimate reasoning tokens from recorded usage, for published rollouts that lack the encrypted reasoning."""
     tokens = as_object(info.get("last_token_usage")).get("reasoning_output_tokens")
     return round(tokens * REASONING_ESTIMATE_RATIO) if type(tokens) is int and 0 < tokens <= usage.output else 0
 
@@ -380,9 +380,9 @@ def _parse_event(payload: Record, time: int) -> ParsedRecord:
 
 
 def _parse_window(value: Any) -> MetadataRecord:
-    """Parse the window that Codex uses, and the model's: since 0.5x the former is 95 % of the latter.
+    """Parse the context window that Codex uses, and derive the model's: since 0.5x, Codex uses 95 % of that.
 
-    The number itself shows the version, since model windows are multiples of 1,000 or 1,024 tokens (openai/codex#8763).
+    The number shows whether this applies, as model windows are multiples of 1,000 or 1,024 tokens (openai/codex#8763).
     """
     try:
         window = parse_tokens(value, "model_context_window")
@@ -395,7 +395,7 @@ def _parse_window(value: Any) -> MetadataRecord:
 
 
 def _parse_tools(value: Any) -> list[dict[str, Any]] | None:
-    """Parse the tools that a client added to the session, Anthropic-shaped. Codex's own tools are never recorded."""
+    """Return the tools that a client added, in Anthropic's form, or None. Codex's own tools are never recorded."""
     schemas = []
     for tool in list_objects(value):
         schema = as_object(tool.get("inputSchema") or tool.get("input_schema"))

@@ -57,9 +57,9 @@ def parse_rollout_line(record: Record) -> RolloutLine:
 
 
 class SessionMeta(NamedTuple):
-    """A session's metadata, with the ids of the session it was forked from, its parent, and the rollout it continues.
+    """Metadata of a session, which begins with the first ``base_bytes`` bytes of the rollout ``continued_from``.
 
-    ``base_bytes`` is the number of bytes at the start of that rollout that belong to this session.
+    Further fields are the session's id, its folder, and the ids of the session it was forked from and of its parent.
     """
 
     base_bytes: int
@@ -72,7 +72,7 @@ class SessionMeta(NamedTuple):
 
 
 def parse_session_meta(payload: Any) -> SessionMeta:
-    """Parse the ids and the folder of a session. Missing ones become ""."""
+    """Parse the metadata of a session. A missing id or folder becomes ""."""
     meta = as_object(payload)
     source = as_object(meta.get("source"))
     spawned = as_object(as_object(source.get("subagent")).get("thread_spawn"))
@@ -97,7 +97,7 @@ def parse_rollout_item(item: Any) -> MessageRecord | MetadataRecord:
 
 
 def mark_injected(record: MessageRecord) -> MessageRecord:
-    """Return the record, marked as injected text or as a compaction's summary if Codex wrote it."""
+    """Return a record, marked as injected text or as a compaction's summary if it is user text that Codex wrote."""
     if record.role != Role.USER or record.has_results or not record.blocks:
         return record
     are_texts = [block.get("type") == "text" for block in record.blocks]
@@ -108,13 +108,13 @@ def mark_injected(record: MessageRecord) -> MessageRecord:
 
 
 class ItemReference(NamedTuple):
-    """A reference, in a new history, to an earlier item by the item's id."""
+    """A reference by id to an earlier item, in the history after a compaction."""
 
     item: str
 
 
 def find_replacement_history(payload: Record) -> list[Any] | None:
-    """Return the items in the history after a compaction, or None if the history is not recorded."""
+    """Return the items and references in the history after a compaction, or None if it is not recorded."""
     if isinstance(items := payload.get("replacement_history"), list):
         return items
     entries = payload.get("replacement_history_entries")
@@ -134,7 +134,7 @@ def parse_compaction(payload: Record) -> ParsedRecord:
     """Parse a compaction into its summary, followed by the other messages in its history.
 
     ``context`` states their order. A summary that the file lacks becomes a block of unknown size at the end of the
-    context. A history that is only kept for reviews of the model's actions (``guardian_history``) is no compaction.
+    context. A history kept only for reviews of the model's actions (``guardian_history``) becomes metadata.
     """
     if find_replacement_history(payload) is None:
         if "guardian_history" in payload:
@@ -149,13 +149,13 @@ def parse_compaction(payload: Record) -> ParsedRecord:
 
 
 def list_item_keys(payload: Record) -> list[list[str]]:
-    """Return the item keys in each message of a new history, with the summary first."""
+    """Return the keys of the items in each message of a compaction's history, with the summary first."""
     messages = _parse_history(payload).messages
     return [[key for item in message.items if (key := format_item_key(item))] for message in messages]
 
 
 class RolloutItems:
-    """Finds the items that a message was read from. Those of the newest record are cached for its other messages."""
+    """Finds the items from which a message was read. The items of the newest record are cached."""
 
     def __init__(self) -> None:
         self._newest: tuple[LineContent | None, int] = (None, -1)
@@ -164,7 +164,7 @@ class RolloutItems:
     def find_items(self, origin: Origin) -> list[Item] | None:
         """Return the items of a message that was read from a rollout, or None for any other message.
 
-        A summary that is recorded as text, or not at all, has no items and must be written as a new one.
+        A summary that is recorded as text, or not at all, has no items and must be written as a new item.
         """
         content = origin.session.content
         if not isinstance(content, LineContent) or origin.session.info.format != "codex":
@@ -193,7 +193,7 @@ class _HistoryMessage(NamedTuple):
 
 
 class _History(NamedTuple):
-    """New history: messages (summary first), and the prompt order as message numbers and keys of earlier items."""
+    """History after a compaction: messages (summary first), order (message numbers and keys of items), and notes."""
 
     messages: list[_HistoryMessage]
     order: list[int | str]
@@ -250,7 +250,7 @@ MAX_TAG_LENGTH = 200
 
 
 def is_scaffolding(text: str) -> bool:
-    """Return whether Codex wrote a text in a user message: instructions, or one of Codex's own elements."""
+    """Return whether Codex wrote a text in a user message: project instructions, or an XML element of Codex."""
     text = text.strip()
     if text.startswith(INSTRUCTIONS_START):
         return True

@@ -1,7 +1,7 @@
-"""Write rollouts that Codex can resume: the first line, a turn's context, and the items in the context.
+"""Write rollouts that Codex can resume: session metadata, turn contexts, and the items in the context.
 
 A context with a summary begins with a compaction that records the complete history up to the summary. Messages that
-were read from items are written as the same items. Events that Codex displays on resuming (``event_msg``) are created.
+were read from items are written as the same items. Events that Codex displays on resuming (``event_msg``) are added.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from context_tui.session.values import Kind, MessageFlag, RecordKind, Role
 VERSION = "0.142.4"
 """Version of Codex whose records are reproduced."""
 PROVIDER = "openai"
-"""Provider that the first line names. Codex resumes no rollout without one."""
+"""Provider that the first line names. Codex does not resume a rollout without a provider."""
 _SOURCE_SESSION_MEMBERS = (
     *("forked_from_id", "parent_thread_id", "history_base", "session_id", "dynamic_tools", "context_window"),
     "history_mode",  # "paginated" needs an ordinal in each record
@@ -83,9 +83,9 @@ class _Writer:
             yield self._build_record("event_msg", self._build_token_count((0, 0, 0, 0, self._estimate_context())))
 
     def _count_compacted(self, order: Sequence[int]) -> int:
-        """Count the messages that a compaction records: up to the last summary that separates no call from its result.
+        """Return the number of messages to write as a compaction, up to the last summary after which no result is due.
 
-        A compaction's summary is a user message, so earlier calls must have their results before it.
+        A compaction's summary is a user message, so the results of earlier calls must precede it.
         """
         facts, compacted_count, newest_result = self._session.facts, 0, -1
         rows = [(place, row) for place, message in enumerate(order) for row in facts.blocks_of(message)]
@@ -103,7 +103,7 @@ class _Writer:
         return {"timestamp": format_iso_time(self._time), "type": kind, "payload": payload}
 
     def _find_recorded_meta(self) -> tuple[Record, Record]:
-        """Return the first line and the newest turn context of the recorded rollout; empty for another recording."""
+        """Return session metadata and the newest turn context of the recorded rollout, or {} for another format."""
         recording = find_recording(self._session)
         content = recording.content
         if not isinstance(content, LineContent) or recording.info.format != "codex":
@@ -144,7 +144,7 @@ class _Writer:
         return {"message": text, "replacement_history": history}
 
     def _build_display_events(self, written: WrittenItem) -> Iterator[Record]:
-        """Build the events that are displayed on resuming: typed texts, and texts of the assistant."""
+        """Yield an event that Codex displays on resuming, if the item is typed text or text of the assistant."""
         item = written.item
         if item.get("type") != "message" or not (written.is_typed or item.get("role") == "assistant"):
             return

@@ -1,4 +1,4 @@
-"""Why a context is full, and what can go: its size and parts, when it is compacted, and what that leaves, in words."""
+"""Explanation of why a context is full: its size and parts, its next compaction, and the effect of each policy."""
 
 from __future__ import annotations
 
@@ -92,16 +92,16 @@ class PolicyEffect(NamedTuple):
 
 
 class Fullness(NamedTuple):
-    """The answer to why a context is full and what can be removed from it.
+    """The size and parts of a context, a forecast of its next compaction, and the effects of the agent's policies.
 
     Attributes:
-        tokens: size of the next request, and ``origin`` its origin.
+        tokens, origin: size of the next request, and the source of that size.
         parts: all parts, largest first; they add up to ``tokens``.
-        calls_left: calls until the agent compacts at the growth so far: 0 at the next one, None without evidence.
-        effects: what the policies of the agent would do now.
+        calls_left: expected calls before the agent compacts; 0 if it compacts at the next call, None if unknown.
+        effects: effects that the policies of the agent would have now.
         tokens_left: tokens until the agent compacts; None if that is unknown.
-        calls_range: fewest and most calls to be expected, or None without a forecast of calls.
-        compaction: the full compaction that was recorded at this point, in place of a forecast, or None.
+        calls_range: lowest and highest number of calls to be expected, or None if ``calls_left`` is None.
+        compaction: the full compaction recorded at this point, which replaces the forecast; None if there is none.
     """
 
     tokens: int
@@ -122,7 +122,7 @@ class Fullness(NamedTuple):
 
     @property
     def sentences(self) -> list[str]:
-        """The whole answer as a list of sentences."""
+        """Sentences on the level, the parts and the forecast."""
         parts = ", ".join(part.format() for part in self.list_parts())
         return [
             f"{format_level(self.tokens, self.window.tokens, self.origin)}.",
@@ -132,7 +132,7 @@ class Fullness(NamedTuple):
 
     @property
     def forecast(self) -> list[str]:
-        """The sentences about when the agent compacts next and how much its policies would leave."""
+        """Sentences on when the agent compacts next and how much its policies would leave."""
         due = [f"Compacts {self.format_due()}."] if self.calls_left is not None else []
         if self.compaction:
             tokens = self.compaction.pre_tokens
@@ -156,7 +156,7 @@ def format_level(tokens: int, window: int, origin: SizeSource) -> str:
 def compute_fullness(
     session: Session, context: Context, breakdown: Breakdown, token_table: TokenTable | None = None
 ) -> Fullness:
-    """Compute why a context is full and what can go; *breakdown* must use the same token measure."""
+    """Compute the fullness of a context; *breakdown* must use the same token measure as *token_table*."""
     account, window = measure_context(context, token_table), session.window_at(context.at)
     tokens_left, effects, forecast = None, list[PolicyEffect](), None
     compaction = find_full_compaction(context)
@@ -190,10 +190,11 @@ def find_full_compaction(context: Context) -> Compaction | None:
 
 
 def forecast_calls(context: Context, tokens: int | None) -> tuple[int, int, int] | None:
-    """Forecast the calls until a context grows by *tokens*, with the range; None if unknown, distant or never.
+    """Return the expected, lowest and highest number of calls until a context grows by *tokens*.
 
-    Results come in bursts: the mean of all growths counts, with the renewal theorem's term. Of 56 points 5 to 80 calls
-    before 13 recorded compactions, 44 were within half to double (median of the last 20: 29; mean of 20 or of all: 37).
+    Return None if it is unknown or too large. Results come in bursts: the forecast uses the mean of all growths and
+    the renewal theorem's term. At 56 points, 5 to 80 calls before 13 recorded compactions, 44 forecasts were within
+    half to double (with the median of the last 20 growths: 29; with the mean of the last 20 or of all: 37).
     """
     facts = context.facts
     first, end = (bisect_left(facts.request_message, message) for message in (context.epoch_start, context.at))

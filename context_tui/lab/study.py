@@ -1,4 +1,4 @@
-"""Studies of policies along a session, with price and regret; work that they have in common is done once."""
+"""Studies of policies along a session, with price and regret; the work that they share is done once."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Lab:
     def __init__(
         self, session: Session, recording: Recording | None = None, checkpoint: Checkpoint = lambda: None
     ) -> None:
-        """Share the data of *recording*, by default a new one; *checkpoint* may raise to stop what reads all text."""
+        """Use *recording*, by default a new one; *checkpoint* may raise to stop the reading of all text."""
         self.session, self.recording = session, recording or Recording(session)
         self._checkpoint = checkpoint
 

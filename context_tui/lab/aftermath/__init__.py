@@ -1,1 +1,1 @@
-"""Aftermath: what an agent did after the recorded compactions of its context, compared with other points."""
+"""Measurement of what an agent did after each recorded compaction, compared with similar points of the session."""

@@ -1,9 +1,9 @@
 """Measure what an agent did after each recorded compaction, and at matched points of the same session.
 
-A *match* of a compaction is a call with the same number of calls since its turn began (or nearly the same, if there is
-none), with no compaction within ``NEAR_CALLS`` calls. What a compaction costs in calls is the number of calls from it
-to the first edit, or else to the end of the turn, less the mean of the same number at its matches. Per 1,000 removed
-tokens, this is the λ of ``context_tui.lab.price.pricing``: there, the extra calls at which a saving is gone.
+A *match* of a compaction is a call that is as many calls after the start of its turn (about as many, if no call is
+exactly as many), with no compaction within ``NEAR_CALLS`` calls. The cost of a compaction in calls is the number of
+calls up to the first edit, or else to the end of the turn, minus the mean of that number over its matches. This cost
+per 1,000 removed tokens is λ; ``context_tui.lab.price.pricing`` computes the λ at which a policy saves nothing.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ MAX_MATCHES = 50
 
 
 class Course(NamedTuple):
-    """The actions of an agent from a point on.
+    """Counts of an agent's actions after a point of a session.
 
     Attributes:
         calls, tokens: calls to the model up to the first edit or the end of the turn, and the tokens of these calls;
             None if a compaction or the end of the session comes first.
-        reads, commands, failures: repeats within ``WINDOW_CALLS`` calls of what was in the context at the point.
-        corrections: typed corrections within ``WINDOW_CALLS`` calls.
+        reads, commands, failures: repeats, within ``WINDOW_CALLS`` calls, of content in the context at the point.
+        corrections: corrections that a person typed within ``WINDOW_CALLS`` calls.
     """
 
     calls: float | None
@@ -51,14 +51,14 @@ class Course(NamedTuple):
 
 @dataclass(frozen=True)
 class Aftermath:
-    """A recorded compaction with what followed it and what follows its matches on average.
+    """A recorded compaction, with the course of the agent after it and the mean course after its matches.
 
     Attributes:
         message, kind, trigger: as in :class:`RecordedCompaction`.
         distance: calls since the turn began; 0 if the compaction stands before the first call of a turn.
         removed: tokens that it removed, as recorded or as estimated.
-        after, before: course after it, and at the call ``WINDOW_CALLS`` calls before it, or None if there is none.
-        matched: mean course at the ``matches``, or None if there are none.
+        after, before: course after it, and after the call ``WINDOW_CALLS`` calls earlier (None without such a call).
+        matched: mean course after the ``matches``, or None if there are none.
     """
 
     message: int
@@ -75,16 +75,16 @@ class Aftermath:
 
     @property
     def extra_calls(self) -> float | None:
-        """Calls up to the first edit that the matches did not need, or None if either is unknown."""
+        """Calls up to the first edit, minus their mean at the matches, or None if either number is unknown."""
         if self.matched is None or self.after.calls is None or self.matched.calls is None:
             return None
         return self.after.calls - self.matched.calls
 
 
 def measure_aftermaths(session: Session, checkpoint: Checkpoint = lambda: None) -> list[Aftermath]:
-    """Return the aftermath of each recorded compaction that a call follows; reads all text if there is any.
+    """Return the aftermath of each recorded compaction before a call, reading all text if there is a compaction.
 
-    Of several compactions before one call, only the last full one, or else the first, has an aftermath.
+    Of several compactions before the same call, only the last full one, or else the first, has an aftermath.
     """
     compactions = [each for each in find_recorded_compactions(session) if len(each.context_before.order)]
     if not compactions:
@@ -140,7 +140,7 @@ class _Measurement:
         return sorted([number for each in others for number in self._by_distance.get(each, [])][:MAX_MATCHES])
 
     def _follow(self, number: int, message: int) -> Course:
-        """Return the course from call *number* on; repeats are of what was in the context before *message*."""
+        """Return the course from call *number* on, counting repeats of content in the context before *message*."""
         following = bisect_right(self.numbers, number)
         next_compaction = self.numbers[following] if following < len(self.numbers) else len(self.steps)
         window = self.steps[number : min(number + WINDOW_CALLS, next_compaction)]
@@ -171,7 +171,7 @@ def _count_removed(compaction: RecordedCompaction) -> int:
 
 
 def average_courses(courses: Sequence[Course]) -> Course | None:
-    """Return the mean of courses, of each number over those that know it, or None without courses."""
+    """Return the mean course, with each number averaged where it is known, or None without courses."""
     if not courses:
         return None
     columns = zip(*courses, strict=True)

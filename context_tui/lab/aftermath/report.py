@@ -37,7 +37,7 @@ class ExtraCalls:
         value: the extra calls of all measured compactions, divided by their removed tokens and times 1,000.
         low, high: bootstrap interval of 95 % over sessions, or None with fewer than ``MIN_SESSIONS``.
         compactions, sessions: number of measured compactions, and of sessions that they are from.
-        needed: about how many compactions would give an interval of ``TARGET_WIDTH``, or None if it is that narrow.
+        needed: estimated number of compactions for an interval of ``TARGET_WIDTH``, or None if no more are needed.
         verdict: ``more calls`` or ``fewer calls`` if the interval excludes 0, ``no difference found`` if it is narrow,
             else ``not enough``.
     """
@@ -52,12 +52,12 @@ class ExtraCalls:
 
     @property
     def rates(self) -> tuple[float, ...]:
-        """The number and the upper end of its interval, or () if there is none; settings are compared at both."""
+        """The value and the upper end of its interval, at which settings are compared; empty without an interval."""
         return () if self.high is None else (self.value, self.high)
 
     @property
     def sentence(self) -> str:
-        """The result in a sentence."""
+        """Text with the verdict, the interval and the number of compactions."""
         count = format_count(self.compactions, "compaction")
         source = f"{count} in {format_count(self.sessions, 'session')}"
         wish = f"; about {self.needed:,} would do" if self.needed else ""
@@ -114,7 +114,7 @@ def _compute_ratio(groups: Sequence[Sequence[tuple[float, int]]]) -> float:
 
 
 def group_aftermaths(rows: Sequence[SessionAftermath], get_name: Callable[[SessionAftermath], str]) -> list[GroupMeans]:
-    """Return the mean courses of the compactions with the same name, the most frequent name first."""
+    """Group aftermaths by name, and return the mean courses of each group, the largest group first."""
     groups: dict[str, list[Aftermath]] = defaultdict(list)
     for row in rows:
         groups[get_name(row)].append(row.aftermath)

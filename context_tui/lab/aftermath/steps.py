@@ -1,8 +1,8 @@
-"""Steps of a recorded run: for each call to the model, what it edited, did again or failed at again.
+"""Steps of a recorded run: for each call to the model, its edits, its repeats, and whether a person corrected it.
 
 A *repeat* is a call of a tool with the same target as an earlier call, although nothing changed the target since: lines
 of a file are read again and no edit in the session changed the file, or a command line is run again and no file was
-edited at all. A *failure again* is a call that fails and is the same as one that failed before. A *correction* is a
+edited at all. A *repeated failure* is a failed call with the same target as an earlier failed call. A *correction* is a
 message that a person typed and that begins with one of ``CORRECTION_FORMS``.
 """
 
@@ -42,14 +42,14 @@ class Repeat(NamedTuple):
 
 @dataclass
 class Step:
-    """A call to the model, with what its reply did.
+    """A call to the model, with the effects of its reply.
 
     Attributes:
         message: the reply.
         distance: number of calls since the turn began; 0 for the first.
         tokens: recorded tokens that the call sent and received; 0 if unknown.
         has_edit: whether the reply changes a file.
-        is_corrected: whether the next typed message corrects the agent, for the last call before it.
+        is_corrected: whether this is the last call before a typed message that corrects the agent.
     """
 
     message: int
@@ -61,14 +61,14 @@ class Step:
 
 
 class _Target(NamedTuple):
-    """The last time that a target was fetched: the message of the result, and how many edits preceded it."""
+    """The last call with a target: the message of its result, and the number of edits before it."""
 
     message: int
     edits: int
 
 
 def build_steps(session: Session, checkpoint: Checkpoint = lambda: None) -> list[Step]:
-    """Return a step for each reply of the model, in order; this reads all text."""
+    """Return a step for each reply of the model, in order, reading all text of the session."""
     return _StepBuilder(session, checkpoint).build()
 
 
@@ -122,7 +122,7 @@ class _StepBuilder:
             self.calls[row] = step, kind, target, effect
 
     def _read_results(self, message: int) -> None:
-        """Note what the results in a message fetched, changed or failed at, at the step that called for them."""
+        """Record the edits, repeats and repeated failures in a message's results, each in the step of its call."""
         facts = self.facts
         for row in facts.blocks_of(message):
             if facts.kind[row] != Kind.TOOL_RESULT or (call := self.calls.pop(facts.tool_use_of(row), None)) is None:
@@ -140,7 +140,7 @@ class _StepBuilder:
                 self._note(step, kind, target, message, None if edits else known)
 
     def _find_fetched(self, kind: RepeatKind, target: str, effect: CallEffect) -> _Target | None:
-        """Return the last time that a target, or the whole file that it is a part of, was fetched."""
+        """Return the last call that fetched a target or the whole file that contains it, or None if none did."""
         whole_file = f"read {effect.read_paths[0]}" if len(effect.read_paths) == 1 else target
         known = [found for key in (target, whole_file) if (found := self.fetched.get((kind, key)))]
         return max(known, default=None)
@@ -156,7 +156,7 @@ def _touches(edit: CallEffect, paths: Sequence[str]) -> bool:
 
 
 def _find_target(tool: str, arguments: Any, effect: CallEffect) -> tuple[RepeatKind, str]:
-    """Return the kind of repeat that a call can be, and a text that is the same for calls with the same target."""
+    """Return the kind of repeat that a call can be, and a text that identifies its target, empty if it has none."""
     inputs = arguments if isinstance(arguments, dict) else {"input": arguments}
     verb = classify_tool(tool, inputs)
     if verb == "run":

@@ -43,7 +43,7 @@ class BreakCase(NamedTuple):
 
 
 class BreakGroup(NamedTuple):
-    """Breaks that have something in common: their number, the tokens paid again, and the cost by its unit."""
+    """A named group of breaks: their number, the tokens paid again, and the costs keyed by unit."""
 
     name: str
     breaks: int
@@ -52,7 +52,7 @@ class BreakGroup(NamedTuple):
 
 
 class CauseComparison(NamedTuple):
-    """Number of breaks with a recorded cause for which the rules infer a cause, or None if they find no break."""
+    """Number of breaks with this recorded and this inferred cause, which is None if the rules find no break."""
 
     recorded: BreakCause
     inferred: BreakCause | None
@@ -60,9 +60,9 @@ class CauseComparison(NamedTuple):
 
 
 def add_shared_breaks(sessions: Sequence[SessionBreaks]) -> list[SessionBreaks]:
-    """Add the breaks of first requests that did not read the same system prompt and tools of another session.
+    """Add the break of each first request that did not read a system prompt and tools cached by another session.
 
-    This needs sessions of whole requests; nothing in another file proves that two prompts are the same.
+    Only sessions that record whole requests are compared; other files do not prove that two prompts are the same.
     """
     uses = defaultdict[str, list[tuple[SessionBreaks, Sequence[int]]]](list)
     for session in sessions:
@@ -90,7 +90,7 @@ def _add_shared_break(
 
 
 def get_cause(case: BreakCase) -> str:
-    """Return the cause of a break, by which breaks can be grouped."""
+    """Return the cause of a break, as a name for :func:`group_cases`."""
     return case.cache_break.cause
 
 
@@ -101,7 +101,7 @@ def list_cases(sessions: Iterable[SessionBreaks]) -> list[BreakCase]:
 
 
 def group_cases(cases: Iterable[BreakCase], get_name: Callable[[BreakCase], str]) -> list[BreakGroup]:
-    """Group breaks by a name, and return the groups by cost in USD and by tokens, the largest first."""
+    """Group breaks by the result of *get_name*, and return the groups by cost in USD and tokens, the largest first."""
     groups: dict[str, BreakGroup] = {}
     for case in cases:
         name, found = get_name(case), case.cache_break
@@ -112,7 +112,7 @@ def group_cases(cases: Iterable[BreakCase], get_name: Callable[[BreakCase], str]
 
 
 def format_costs(costs: dict[CostUnit, float]) -> str:
-    """Format costs by their unit, as in ``$2.67 and 8,095 input tokens``."""
+    """Format costs keyed by unit, as in ``$2.67 and 8,095 input tokens``."""
     return " and ".join(format_cost(cost, unit, with_unit=True) for unit, cost in sorted(costs.items()))
 
 
@@ -124,14 +124,14 @@ def format_break(cache_break: CacheBreak, unit: CostUnit) -> str:
 
 
 def build_advice(sessions: Sequence[SessionBreaks]) -> list[str]:
-    """Return a sentence for each change that costs less than the breaks it avoids, those that cost most first."""
+    """Return a sentence for each change that would have avoided breaks or costs, the largest saving first."""
     cases = list_cases(sessions)
     advice = [*_advise_hour_cache(sessions, cases), *_advise_causes(cases), *_advise_clearing(cases)]
     return [text for _, text in sorted(advice, key=lambda each: -each[0])]
 
 
 def _advise_hour_cache(sessions: Iterable[SessionBreaks], cases: Iterable[BreakCase]) -> Iterator[tuple[float, str]]:
-    """Compare the cost of writing everything for an hour with that of the breaks this avoids, for sessions it pays."""
+    """Yield the saving of a one-hour cache in the sessions where it pays, with a sentence, for each unit of cost."""
     for unit in ("USD", "input tokens"):
         caches = [each.history.hour_cache for each in sessions if each.history.rate_table.unit == unit]
         caches = [each for each in caches if each.saved > each.added]
@@ -164,7 +164,7 @@ def _advise_clearing(cases: Iterable[BreakCase]) -> Iterator[tuple[float, str]]:
 
 
 def compare_causes(pairs: Iterable[tuple[CacheHistory, CacheHistory]]) -> list[CauseComparison]:
-    """Compare the causes that a provider recorded with those inferred while its reasons were hidden.
+    """Count the breaks for each pair of a cause that a provider recorded and the cause inferred without its reasons.
 
     Each of the *pairs* holds two histories of one session, with the provider's reasons and without them.
     """

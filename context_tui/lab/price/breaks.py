@@ -1,14 +1,14 @@
 """Find where a session's requests paid again for tokens that were in the prompt cache, with the cause and the cost.
 
-A request's prompt is read from the cache, paid again, or new. What the previous request of the same context left in
-the cache and this one did not read is paid again. After a compaction or a clearing, the new content is estimated
-(calibrated where the session allows it); everywhere else the split follows from the recorded usage alone. The rest of
-the uncached tokens is new, so that both add up to the recorded usage.
+Each token of a prompt is read from the cache, paid again, or new. Tokens that the previous request of the same context
+left in the cache and that this request did not read are paid again. After a compaction or a clearing, the new content
+is estimated (calibrated where the session allows it); everywhere else the split follows from the recorded usage alone.
+The rest of the uncached tokens is new, so that the parts add up to the recorded usage.
 
-The first of these causes that applies is taken: the context was compacted, the provider's own reason, the context was
-cleared or rewound, another model, another prompt (where requests are recorded whole), an expired entry, more new
-blocks than the provider looks back, a switch of thinking, and last how much was still read: the part that other
-sessions share (the tools) or all before the messages.
+The cause is the first of these that applies: a compaction, the provider's own reason, a clearing or rewind, another
+model, another prompt (where requests are recorded whole), an expired entry, more new blocks than the provider looks
+back, or a switch of thinking. Otherwise it is inferred from the tokens that were still read: those of the part that
+other sessions share (the tools), or of everything before the messages.
 """
 
 from __future__ import annotations
@@ -88,12 +88,12 @@ class CacheBreak(NamedTuple):
 
     Attributes:
         message: the reply to the request.
-        tokens: tokens written again or sent uncached; their cost above that of a cache read is ``cost``.
-        source: whether the provider recorded the cause, or it is inferred from the evidence.
+        tokens, cost: tokens written again or sent uncached, and their cost minus that of a cache read.
+        source: whether the cause is recorded or inferred; ``evidence`` describes how it is known.
         gap_ms, ttl_ms: time since the previous reply, or -1 if unknown, and the time to live, in milliseconds.
-        saved: cost of reading what a clearing removed, in the later requests of the context.
+        saved: cost of the cache reads that a clearing saved in the later requests of the context.
         is_estimated: whether ``tokens`` depends on an estimate of the new content.
-        is_provider_reason: whether the cause is a reason of the provider that says what changed in the prompt.
+        is_provider_reason: whether the cause is the provider's own statement of the part of the prompt that changed.
     """
 
     message: int
@@ -110,9 +110,9 @@ class CacheBreak(NamedTuple):
 
 
 class PromptUse(NamedTuple):
-    """The requests of a session with one model, system prompt and tools, which ``key`` tells from others.
+    """The requests of a session with the same model, system prompt and tools, which ``key`` identifies.
 
-    ``ended_at`` are the times of their replies in milliseconds since 1970, in order.
+    ``ended_at`` holds the times when their replies ended, in milliseconds since 1970, in order.
     """
 
     key: str
@@ -122,7 +122,7 @@ class PromptUse(NamedTuple):
 class FirstRequest(NamedTuple):
     """The first request of a session: its prompt's key, its time in milliseconds since 1970, and a possible break.
 
-    The break is that of a system prompt and tools which another session has in the cache.
+    It is a break only if another session has the same system prompt and tools in the cache.
     """
 
     key: str
@@ -131,7 +131,7 @@ class FirstRequest(NamedTuple):
 
 
 class HourCache(NamedTuple):
-    """Effect of a cache of one hour in place of five minutes: breaks avoided, their cost, and the cost added."""
+    """Effect of caching for an hour, not five minutes: breaks avoided, their cost, and the extra cost of writes."""
 
     breaks: int = 0
     saved: float = 0.0
@@ -142,7 +142,7 @@ class CacheHistory(NamedTuple):
     """The use of the prompt cache along a session, in tokens: read, new, and paid again by the ``breaks``.
 
     ``has_cache`` is False if no request of the session records tokens read from a cache or written to one. Where whole
-    requests are recorded, ``prompt_uses`` and ``first_request`` allow to compare its prompts with other sessions'.
+    requests are recorded, ``prompt_uses`` and ``first_request`` serve to compare its prompts with other sessions'.
     """
 
     requests: int
@@ -162,12 +162,12 @@ class CacheHistory(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """Cost of the tokens paid again above that of reading them, in ``rate_table.unit``."""
+        """Cost of the tokens paid again minus that of reading them, in ``rate_table.unit``."""
         return sum(each.cost for each in self.breaks)
 
     @property
     def costly_breaks(self) -> list[CacheBreak]:
-        """The breaks that are worth a look: large ones that make a good part of the cost."""
+        """The breaks with ``MIN_COSTLY_TOKENS`` tokens or more and at least ``MIN_COSTLY_SHARE`` of the cost."""
         least = MIN_COSTLY_SHARE * self.cost
         return [each for each in self.breaks if each.tokens >= MIN_COSTLY_TOKENS and each.cost >= least]
 
@@ -175,7 +175,7 @@ class CacheHistory(NamedTuple):
 def find_cache_breaks(
     session: Session, *, recorded: RecordedCalls | None = None, use_reasons: bool = True
 ) -> CacheHistory:
-    """Find the cache breaks of a session.
+    """Return the use of the prompt cache along a session, with its cache breaks.
 
     Args:
         recorded: the result of ``reconstruct_recorded_calls``, if it is computed already.
@@ -196,7 +196,7 @@ class _Change(NamedTuple):
 
 
 class _Candidate(NamedTuple):
-    """A break, or one whose cause depends on how much other requests read (None)."""
+    """A break; its ``change`` is None if the cause must be inferred from the tokens that requests read."""
 
     row: int
     before: int
@@ -248,7 +248,7 @@ class _BreakSearch:
         return tuple(PromptUse(key, sorted(ended_at)) for key, ended_at in uses.items())
 
     def _find_first_request(self, key: str, levels: _Levels) -> FirstRequest | None:
-        """Return the first request if it read less than its system prompt and tools, with *key* for these."""
+        """Return the first request, whose prompt has this *key*, or None if it read its system prompt and tools."""
         row = self.rows[0]
         new = self._estimate_new(row, range(self._get_message(row)))
         tokens = self.usages[row].context - new - self.usages[row].cache_read
@@ -262,7 +262,7 @@ class _BreakSearch:
         return self.rate_table.get_rates(self.models[row]).select_for_prompt(self.usages[row].context)
 
     def _price_hour_cache(self, breaks: Iterable[CacheBreak]) -> HourCache:
-        """Price what the session wrote for five minutes as if it had been written for an hour."""
+        """Return the effect of writing for an hour all content that the session wrote for five minutes."""
         if self.is_automatic:
             return HourCache()
         expired = [each for each in breaks if each.cause == BreakCause.EXPIRED and each.ttl_ms == FIVE_MINUTES]
@@ -291,7 +291,7 @@ class _BreakSearch:
         return usage.context // AUTOMATIC_BLOCK * AUTOMATIC_BLOCK if usage.context >= AUTOMATIC_MINIMUM else 0
 
     def _find_candidate(self, before: int, row: int, cached: int) -> _Candidate | None:
-        """Return the cache break at request *row* after *before*, or None if no *cached* tokens were paid again."""
+        """Return the break at request *row*, which follows *before*, or None if no *cached* tokens were paid again."""
         usage = self.usages[row]
         if before < 0:
             change = self._find_recorded_cause(row)
@@ -327,14 +327,14 @@ class _BreakSearch:
         return _Change(cause, text, "recorded", is_provider_reason=True)
 
     def _estimate_new(self, row: int, messages: Iterable[int]) -> int:
-        """Estimate the tokens of messages in the unit of recorded sizes."""
+        """Estimate the tokens of messages, calibrated to recorded sizes where possible."""
         content, factors = estimate_content(self.facts, messages), fit_earlier_factors(self.facts, row)
         if factors is None:
             return sum(content.tokens)
         return round(factors.count_tokens(content) + (factors.image or 0) * content.images)
 
     def _find_compaction(self, before: int, row: int) -> _Change | None:
-        """Return the compaction by which the context of request *row* begins, or None if it is a new one."""
+        """Return the compaction with which the context of request *row* begins, or None for a new conversation."""
         facts, message = self.facts, self._get_message(row)
         epoch = epoch_at(facts, message)
         if epoch.cause != "compaction":
@@ -371,7 +371,7 @@ class _BreakSearch:
         return _Change(BreakCause.MESSAGES, f"{fall}, with no record of why", new=new)
 
     def _find_known_cause(self, before: int, row: int) -> _Change | None:
-        """Return the cause of a break in a context that only grew, if there is evidence beside the tokens read."""
+        """Return the cause of a break in a context that only grew, or None if nothing but the tokens read shows it."""
         facts, first, message = self.facts, self._get_message(before), self._get_message(row)
         branch = next((each for each in facts.rewound_branches if first < each.message <= message), None)
         if branch is not None:
@@ -403,7 +403,7 @@ class _BreakSearch:
         return None
 
     def _find_prompt_change(self, first: int, message: int) -> _Change | None:
-        """Return the change of the system prompt or the tools, where requests are recorded whole."""
+        """Return the change of the system prompt or tools, or None without a change or without whole requests."""
         facts = self.facts
         rows = prompt_row_at(facts, first), prompt_row_at(facts, message)
         if not facts.holds_requests or not facts.prompts or rows[0] == rows[1]:
@@ -419,7 +419,7 @@ class _BreakSearch:
         return _Change(BreakCause.SYSTEM, f"the system prompt differs from part {part} on", "recorded")
 
     def _count_positions(self, messages: Iterable[int]) -> int:
-        """Count the blocks of messages as the provider's look-back does, where a run of calls or of results is one."""
+        """Count the blocks of messages as the provider's look-back does: a run of calls or of results is one."""
         facts, runs = self.facts, (Kind.TOOL_USE, Kind.TOOL_RESULT)
         kinds = (facts.kind[block] for message in messages for block in facts.blocks_of(message))
         return sum(1 if kind in runs else len(list(group)) for kind, group in groupby(kinds))
@@ -430,7 +430,7 @@ class _BreakSearch:
         return max(end - start, 0) if min(start, end) >= 0 else -1
 
     def _find_levels(self, candidates: list[_Candidate]) -> _Levels:
-        """Find how much is read where an entry has expired, after a compaction, and where the cause is unknown."""
+        """Find how much is read after an expiry, after a compaction, and at breaks of unknown cause."""
         if not self.rows:
             return _Levels(0, 0, 0, "")
         first = self.usages[self.rows[0]]
@@ -480,7 +480,7 @@ class _BreakSearch:
         )
 
     def _infer_from_read(self, candidate: _Candidate, levels: _Levels) -> _Change:
-        """Infer the cause from how much was still read, as nothing else tells it."""
+        """Infer the cause of a break from the number of tokens that were still read."""
         row, before = candidate.row, candidate.before
         read = self.usages[row].cache_read
         text = f"{read:,} tokens were still read"
@@ -504,15 +504,15 @@ class _BreakSearch:
         return _Change(BreakCause.UNEXPLAINED, text)
 
     def _find_entry(self, before: int, read: int) -> int | None:
-        """Return the newest request up to *before* whose cache entry has as many tokens as were read."""
+        """Return the newest request up to *before* whose cache entry is as long as the tokens *read*, or None."""
         earlier = reversed(self.rows[: bisect_right(self.rows, before)] if read else [])
         return next((row for row in earlier if abs(self._count_cached(row) - read) <= SAME_SIZE_TOLERANCE), None)
 
 
 class _Levels(NamedTuple):
-    """Tokens at the start of prompts that are read: by any session, after compactions, and at most at any break.
+    """Sizes in tokens of the start of prompts that is still read: in any session, after compactions, and at most.
 
-    ``empty_reads`` says how often turns began within the time to live and read nothing, if that is more than chance.
+    ``empty_reads`` says how often the first request of a turn read nothing before expiry; empty if that may be chance.
     """
 
     shared: int
@@ -521,12 +521,12 @@ class _Levels(NamedTuple):
     empty_reads: str
 
     def is_shared(self, read: int) -> bool:
-        """Return whether a request read only what other sessions share, and not all that stands before the messages."""
+        """Return whether a request read only the part that other sessions share, not everything before the messages."""
         is_near = abs(read - self.shared) <= SAME_SIZE_TOLERANCE
         return is_near and not abs(read - self.after_compaction) <= SAME_SIZE_TOLERANCE and bool(self.shared)
 
     def is_beginning(self, read: int) -> bool:
-        """Return whether a request read all that stands before the messages."""
+        """Return whether a request read everything before the messages."""
         has_evidence = self.after_compaction > 0 or self.beginning > self.shared
         return has_evidence and 2 * read > self.shared + self.beginning
 

@@ -27,7 +27,7 @@ CLOCK_TOLERANCE_MS = 5_000
 
 
 class CacheRequest(NamedTuple):
-    """A request to a model, described by what the prompt cache needs to know about it.
+    """A request to a model, with the facts that decide its use of the prompt cache.
 
     Attributes:
         size: tokens of the prompt.
@@ -65,7 +65,7 @@ class CacheRequest(NamedTuple):
 
 
 class CacheUsage(NamedTuple):
-    """Numbers of a call's tokens read from the cache, written to it for ``ttl_ms`` milliseconds, and sent uncached."""
+    """Tokens of a call: read from the cache, written to it for ``ttl_ms`` milliseconds, and sent uncached."""
 
     read: int
     written: int

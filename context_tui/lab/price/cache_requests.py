@@ -53,7 +53,7 @@ class CacheRead(NamedTuple):
 
     @property
     def miss_reason(self) -> str | None:
-        """Why the cache was lost: as the provider says it, else as inferred, or None if unknown or not lost."""
+        """Reason why the cache was lost: the provider's, else the inferred one, or None if unknown or not lost."""
         return PROVIDER_MISS_REASONS.get(self.provider_reason or "") or self.inferred_reason
 
 
@@ -76,7 +76,7 @@ def reconstruct_recorded_calls(session: Session) -> RecordedCalls:
 
 @dataclass
 class _CachedBeginning:
-    """Tokens at the start of a prompt that are read even if the rest is not, from an expired and from a live cache."""
+    """Tokens at the start of a prompt that are read even if the rest is not: after expiry (cold) and before (warm)."""
 
     cold: int = 0
     warm: int = 0
@@ -122,7 +122,7 @@ class _CacheReconstruction:
         return RecordedCalls(calls, reads, beginnings)
 
     def _build_request(self, row: int, calls: list[CacheRequest]) -> tuple[CacheRequest, str | None]:
-        """Build the request of a row, with the reason for a cache miss; may add the cached reply to the last call."""
+        """Build request *row*, with the reason for a cache miss or None; may update the last of *calls*."""
         facts, usage, message = self.facts, self.facts.requests[row], self.facts.request_message[row]
         previous_reply = facts.request_message[row - 1] if row else -1
         new_messages = range(previous_reply + 1, message)
@@ -167,7 +167,7 @@ class _CacheReconstruction:
         return max(max(facts.time[message], facts.end_time[message]) for message in new_messages)
 
     def _find_unchanged_prefix(self, row: int) -> tuple[int, str | None]:
-        """Return the unchanged prefix of request *row* in tokens, and the reason of the change."""
+        """Return the unchanged prefix of request *row* in tokens, and the reason for the change, None without one."""
         facts, message = self.facts, self.facts.request_message[row]
         previous_reply = facts.request_message[row - 1] if row else -1
         if previous_reply < epoch_at(facts, message).start:
@@ -182,7 +182,7 @@ class _CacheReconstruction:
         return (facts.requests[request].context if request >= 0 else 0), reason
 
     def _find_first_change(self, previous_reply: int, message: int) -> tuple[int | None, str | None]:
-        """Return the first message changed since *previous_reply*, and the reason; None if there is none."""
+        """Return the first message changed since *previous_reply*, and the reason; both are None without a change."""
         facts, drop = self.facts, self.drops.get(message)
         start = bisect_right(facts.compactions, previous_reply, key=lambda compaction: compaction.message)
         end = bisect_right(facts.compactions, message, key=lambda compaction: compaction.message)
@@ -206,7 +206,7 @@ class _CacheReconstruction:
         return first
 
     def _update_thinking_switch(self, row: int, has_user_content: bool) -> bool:
-        """Infer from the replies and the prompt's tail whether thinking was switched on or off."""
+        """Return whether thinking was switched on or off, inferred from the replies and the prompt's tail."""
         facts = self.facts
         has_thinking = any(facts.kind[block] == Kind.THINKING for block in facts.blocks_of(facts.request_message[row]))
         if self.has_thinking is None:
@@ -219,7 +219,7 @@ class _CacheReconstruction:
         return True
 
     def _update_cached_beginning(self, row: int, read: int, cached_before: int, *, is_cold: bool) -> None:
-        """Infer from a request the cached beginning, and whether other requests cache the replies."""
+        """Update, from the tokens *read*, the cached beginning and whether other requests cache the replies."""
         floor = self.cached_beginnings[self.facts.request_model[row]]
         if not row:
             floor.cold = floor.warm = read
@@ -248,7 +248,7 @@ SAME_SIZE_TOLERANCE = 16
 class CacheMisprediction:
     """A call, identified by its reply, for which the predicted tokens read differ from the recorded ones.
 
-    ``guess`` is a recorded or possible reason.
+    ``guess`` is the likely reason.
     """
 
     message: int
@@ -265,7 +265,7 @@ class PriceModel:
         written_recorded, written_predicted: tokens written by all calls; 0 if no writes are recorded.
         error: relative error of the predicted total of tokens read, or None if nothing was read.
         off: sum of the calls' absolute errors, relative to the tokens read, or None if nothing was read.
-        broken: number of calls after which the cache was lost, by reason.
+        broken: number of calls for which the cache was lost, keyed by reason.
         unexplained: calls with an error above ``MISPREDICTION_TOLERANCE`` tokens.
         cost_recorded, cost_predicted: cost of all prompts in ``unit``.
     """

@@ -110,7 +110,7 @@ class ReplayPrice(NamedTuple):
 
     @property
     def break_even_calls(self) -> float | None:
-        """Extra calls per 1,000 removed tokens at which the saving is gone, or None if nothing was removed."""
+        """Extra calls per 1,000 removed tokens that would cost all that was saved, or None if nothing was removed."""
         return compute_break_even_calls(self.baseline_cost - self.cost, self.extra_call_cost)
 
     @property
@@ -271,7 +271,7 @@ class _ReplayPricing:
     ) -> CacheUsage:
         """Add a call with this *size* and unchanged prefix to the cache; return the cache usage.
 
-        A recorded read that contradicts the cache rules is kept, less the removed content.
+        A recorded read that contradicts the cache rules is kept, minus the removed content.
         """
         call, beginning = self.requests[number], self.cached_beginnings[number]
         floor, miss_reason = call.floor, call.miss_reason
@@ -312,7 +312,7 @@ class _ReplayPricing:
         return _FirstCallCost(added_cost, cost_without, summarizer_cost, rewritten_if_warm, rewritten, is_cold)
 
     def _compute_warm_usage(self, group: _FiringGroup, cache: PromptCache) -> CacheUsage:
-        """Compute the usage of the first call of a group in a cache that has lost nothing."""
+        """Compute the usage of a group's first call as if no cache entry had expired or been lost."""
         number = group.call
         if not number:
             return CacheUsage(0, 0, 0, 0)

@@ -29,7 +29,7 @@ def format_cache_reuse(reuse: CacheReuse) -> str:
 
 
 def format_price_reuse(priced: ReplayPrice) -> str:
-    """Format how much of the cache is reused, and why it is not what was chosen if the cache is automatic."""
+    """Format how much of the cache is reused, noting where an automatic cache overrides the choice."""
     reason = ", whatever is chosen: no cache writes are recorded, so the cache is automatic"
     return f"{format_cache_reuse(priced.reuse)}{reason if priced.is_automatic else ''}"
 
@@ -60,7 +60,7 @@ def format_firing_price(price: FiringPrice, priced: ReplayPrice) -> str:
 
 
 def format_break_even_calls(calls: float | None) -> str:
-    """Format the extra calls at which the saving of a policy is gone, as a sentence; empty if nothing was removed."""
+    """Format as a sentence the extra calls that would cost all that a policy saves; empty if nothing was removed."""
     if calls is None:
         return ""
     if calls <= 0:
@@ -91,7 +91,7 @@ def format_savings(priced: ReplayPrice) -> str:
 class Advice(NamedTuple):
     """A suggested ``value`` in ``unit`` for clear_at_least, cold or batch, with the reason as ``text``.
 
-    ``about`` names the subject, and ``avoidable_cost`` is what the firings concerned lose, in the unit of the prices.
+    ``about`` names the subject, and ``avoidable_cost`` is the loss from the firings concerned, in the prices' unit.
     """
 
     about: str

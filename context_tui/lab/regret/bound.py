@@ -78,7 +78,7 @@ def compute_regret_bound(replay: Replay, uses: UseIndex) -> RegretBound:
 
 
 class _TokensByCall:
-    """Tokens of results and of all blocks in each call, to which ranges of messages are added."""
+    """Sums of tokens for each call, one for tool results and one for all blocks."""
 
     def __init__(self, messages: Sequence[int]) -> None:
         self.messages = messages
@@ -99,7 +99,7 @@ class _TokensByCall:
 def _find_droppable(
     messages: Sequence[int], uses: UseIndex, recorded: CompactionHandling
 ) -> tuple[list[int], _TokensByCall]:
-    """Find the first message before which each block may be dropped, and the tokens that this drops."""
+    """Return the first message before which each block may be dropped, and the tokens that this saves in each call."""
     facts, removed_by_recording = uses.session.facts, uses.removed_by_recording[recorded]
     droppable, droppable_from = _TokensByCall(messages), list[int]()
     for row in range(uses.block_count):

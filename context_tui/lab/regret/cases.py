@@ -50,8 +50,8 @@ class Regret(NamedTuple):
     Repeated fetches are a lower bound, because the recorded agent still had the content.
 
     Attributes:
-        dropped, tokens_dropped: number of dropped blocks, and estimated tokens (``bytes/4``) dropped from them.
-        used_later, tokens_used_later: number and tokens of the cases.
+        dropped, used_later: number of dropped blocks, and of those that are cases.
+        tokens_dropped, tokens_used_later: estimated tokens (``bytes/4``) dropped from these blocks.
         refetched_after_edit: number of dropped blocks read again after the agent changed the file; not cases.
         cases: in the order of the dropped blocks.
     """
@@ -68,7 +68,7 @@ class Regret(NamedTuple):
 
 @dataclass
 class RemainingContext:
-    """Lookup of whether content is still in a replay's context at a given message."""
+    """Lookup of the content that is still in a replay's context at a given message."""
 
     replay: Replay
     uses: UseIndex
@@ -79,7 +79,7 @@ class RemainingContext:
 
     @cached_property
     def truncations(self) -> dict[int, tuple[Plan, Change]]:
-        """Truncated blocks, keyed by row, with the first truncation and its plan."""
+        """First truncation of each truncated block, keyed by row: the plan and its change."""
         truncations: dict[int, tuple[Plan, Change]] = {}
         for plan in (firing.plan for firing in self.replay.firings if firing.truncated):
             for row, change in plan.changes.items():
@@ -89,7 +89,7 @@ class RemainingContext:
 
     @cached_property
     def removed(self) -> dict[int, int]:
-        """Rows of truncated blocks, mapped to the message before which the policy removed the block altogether."""
+        """Messages before which the policy removed whole blocks, keyed by row; empty if it truncated none."""
         removals: dict[int, int] = {}
         for firing in self.replay.firings if self.truncations else ():
             order, facts = firing.plan.context.order, firing.plan.context.facts
@@ -128,7 +128,7 @@ class RemainingContext:
         return bodies[row]
 
     def find_unsatisfied_use(self, row: int) -> BlockUse | None:
-        """Return the first use, in the block's highest tier, whose needle the context no longer holds, or None."""
+        """Return the first use whose needle the context no longer holds, in the highest tier that has one, or None."""
         for _, uses in groupby(self.uses.by_row.get(row, ()), key=lambda use: (use.tier, use.message)):
             lost_uses = [use for use in uses if self.is_unsatisfied(row, use)]
             if sum(use.weight for use in lost_uses) >= MIN_USE_WEIGHT:

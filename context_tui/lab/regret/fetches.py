@@ -28,7 +28,7 @@ MIN_FETCHED_CHARS = 40
 
 
 class Fetch(NamedTuple):
-    """Content that a tool call read or wrote: the block with it, the effect of the call, and the lines in order."""
+    """Content that a tool call read or wrote: its block and message, the effect of the call, and its lines in order."""
 
     row: int
     message: int
@@ -73,7 +73,7 @@ class FetchLog:
         self._edits: dict[str, list[_Edit]] = defaultdict(list)
 
     def add_write(self, write: Fetch) -> None:
-        """Add a tool call that wrote a file, whose content later reads are compared with."""
+        """Add a tool call that wrote a file, so that later reads are compared with its content."""
         for path in write.effect.changed_paths:
             self._by_name[_get_file_name(path)].append(write)
 
@@ -111,7 +111,7 @@ class FetchLog:
             self._read_of_line |= dict.fromkeys(_find_long_lines(fetch.lines), fetch)
 
     def add_output(self, output: Fetch, call_message: int, call_row: int) -> None:
-        """Add the result of a command of unknown effect, and record whether it shows what reads of files showed."""
+        """Add the result of a command of unknown effect, and record whether it repeats most of an earlier read."""
         shown: dict[int, list[str]] = defaultdict(list)
         for line in _find_long_lines(output.lines):
             if read := self._read_of_line.get(line):
@@ -142,7 +142,7 @@ class FetchLog:
         return is_same_content or repeated >= SAME_CALL_SHARE * count
 
     def _find_slices(self, new: Fetch, earlier: Sequence[Fetch]) -> dict[int, set[str]]:
-        """Map earlier partial reads of a file, by row, to the lines that a read repeats; empty if these are few."""
+        """Map the rows of earlier partial reads to the lines that a read repeats; empty if these lines are few."""
         slices: dict[int, set[str]] = {}
         pending = set(new.lines)
         for fetch in earlier:
@@ -155,14 +155,14 @@ class FetchLog:
 
     @staticmethod
     def _is_unchanged_part(fetch: Fetch, earlier: Fetch) -> bool:
-        """Return whether a different read of a file returned almost only known lines: the changes are elsewhere."""
+        """Return whether a different read of a file shows almost only known lines, and thus none of the changes."""
         repeated = len(fetch.lines.keys() & earlier.lines)
         return fetch.effect.fetch_key != earlier.effect.fetch_key and repeated >= UNCHANGED_SHARE * len(fetch.lines)
 
     def _was_edited_since(self, earlier: Fetch, fetch: Fetch) -> bool:
         """Return whether an edit since an earlier fetch changed lines of a new one, or may have.
 
-        Another read may leave out the changed lines; the same read shows the file after the edit.
+        Another read may leave out the changed lines, so these are compared; the same read is taken to show them.
         """
         if not fetch.effect.read_paths:
             return self._last_edit > earlier.message and fetch.lines.keys() != earlier.lines.keys()
@@ -178,7 +178,7 @@ class FetchLog:
 
 
 def _sample_lines(lines: list[str]) -> list[str]:
-    """Return a few lines, preferably long ones, from all parts."""
+    """Return a few evenly spaced lines, long ones if there are any."""
     lines = _find_long_lines(lines) or lines
     return lines[:: len(lines) // MAX_SAMPLE_LINES + 1]
 

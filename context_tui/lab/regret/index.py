@@ -70,7 +70,7 @@ _SEARCH_COMMAND = re.compile(r"\b(?:grep|rg|select-string)\b", re.IGNORECASE)
 
 
 class EarlierRows(Sequence[int]):
-    """The first rows of a long list, which all uses of a needle share."""
+    """View of the first rows of a long list, which all uses of a needle share."""
 
     def __init__(self, rows: Sequence[int], length: int) -> None:
         self.rows, self.length = rows, length
@@ -90,7 +90,7 @@ class BlockUse(NamedTuple):
         needle: the text that both blocks contain.
         evidence: the line or call that shows the use.
         copies: rows of other earlier blocks that contain the needle.
-        weight: weight of the needle; lost needles of one message with :data:`MIN_USE_WEIGHT` together are a loss.
+        weight: weight of the needle; the uses in a message are lost if lost needles weigh :data:`MIN_USE_WEIGHT`.
     """
 
     tier: UseTier
@@ -139,7 +139,7 @@ class _Mention(NamedTuple):
 
 @dataclass
 class _NeedleRows:
-    """Rows of the blocks that contain a needle, by needle."""
+    """Rows of the blocks that contain each needle, keyed by needle."""
 
     rows: dict[str, list[int]] = field(default_factory=dict)
 
@@ -338,11 +338,11 @@ class _UseIndexer:
                     self.uses_by_row[holder].append(use)
 
     def _is_said_first(self, row: int) -> bool:
-        """Return whether the first block with a line is the assistant's own words: not in a call."""
+        """Return whether the first block with a line is the assistant's own text, not a tool call."""
         return row in self.texts and self.facts.kind[row] != Kind.TOOL_USE
 
     def _is_search(self, row: int) -> bool:
-        """Return whether a block calls a command or tool that searches or reads: nobody searches for a chance name."""
+        """Return whether a block is a call that searches or reads, where a name does not occur by chance."""
         effect = self.effects.get(row)
         if effect is not None and effect.fetch_key:
             return True
@@ -350,7 +350,7 @@ class _UseIndexer:
         return is_call and _SEARCH_COMMAND.search(self.texts[row]) is not None
 
     def _find_mentions(self, needle: str, rows: Sequence[int], weight: int, *, is_rare: bool) -> Iterator[_Mention]:
-        """Yield a mention for each assistant message with a needle, up to the limit of earlier blocks with it."""
+        """Yield a mention for each assistant message with a needle, until too many earlier blocks contain it."""
         count = 0
         for _, message_rows in groupby(rows, key=self.owner.__getitem__):
             current = list(message_rows)
@@ -366,7 +366,7 @@ class _UseIndexer:
             count += len(current)
 
     def _group_by_source(self, all_mentions: Sequence[_Mention]) -> Iterator[tuple[int, Sequence[int], list[_Mention]]]:
-        """Group mentions by source block: holder, copies and mentions, the most significant mention first.
+        """Yield each source block, its copies, and the mentions with this source, the most significant first.
 
         The source of a mention is the block that may be the source of most others, or the newest of several such
         blocks; a recorded summary only if there is no other, because its compaction may be ignored.

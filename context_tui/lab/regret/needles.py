@@ -127,7 +127,7 @@ def is_number(token: str) -> bool:
 
 
 def is_compound(token: str) -> bool:
-    """Return whether a token is a specific compound.
+    """Return whether a token is a compound that is unlikely to be written by chance.
 
     That is an e-mail address, a version or decimal of five digits, a longer sequence of numbers, a line of a file
     (``app.py:40``), an id, a task of a project (``npm run lint``), or a long name of three words with hyphens.
@@ -149,7 +149,7 @@ def is_compound(token: str) -> bool:
 
 
 def weigh_token(token: str) -> int:
-    """Return 2 for a token that nobody writes by chance, 1 for one that counts with another, 0 for a common word.
+    """Return 2 for a token that nobody writes by chance, 1 for one that counts only with another, 0 for a common word.
 
     Names, numbers, hashes, compounds and addresses weigh 2, shorter names and options 1, names of common libraries 0.
     Shorter numbers are those of lines (:func:`find_cited_lines`); two of them below 100 count together.
@@ -180,12 +180,12 @@ def find_cited_lines(text: str) -> KeysView[str]:
 
 
 def find_shown_lines(text: str) -> set[str]:
-    """Return the numbers before the lines of a listing."""
+    """Return the line numbers that a listing shows before its lines."""
     return {*_SHOWN_LINE.findall(text)}
 
 
 def _find_urls(text: str) -> Iterator[str]:
-    """Yield the addresses in a text that name more than a host, without punctuation behind them."""
+    """Yield the URLs in a text that name more than a host, without trailing punctuation."""
     for match in _URL.finditer(text) if "://" in text else ():
         url = match[0].rstrip(".,;:!?*/}").removesuffix(".git")
         _, _, place = url.partition("://")
@@ -197,7 +197,7 @@ def find_paths(text: str) -> KeysView[str]:
     """Return the keys of the distinct paths in a text, in order of appearance.
 
     The key of a file is its name, preceded by its folder if many folders have a file with that name; a short name has
-    both keys. Two folders that follow each other have a key if the name of one is specific.
+    both keys. Two consecutive folders have a key if the name of one is specific.
     """
     tokens = dict.fromkeys(_PATH.findall(text))
     return dict.fromkeys(key for token in tokens for key in _iter_path_keys(token)).keys()
@@ -260,7 +260,7 @@ def extract_block_text(block: dict[str, Any]) -> str:
 
 
 def _unwrap_output(text: str) -> str:
-    """Return the output in a result that is a JSON object, as results of Codex were."""
+    """Return the output in a result that is a JSON object, as in older Codex sessions, or any other text unchanged."""
     if not text.startswith('{"output":'):
         return text
     try:
@@ -270,7 +270,7 @@ def _unwrap_output(text: str) -> str:
 
 
 def _strip_reminders(text: str) -> str:
-    """Remove the reminders that the runtime appends to many results."""
+    """Return a text without the reminders that the runtime appends to many results."""
     first, *parts = text.split(_REMINDER)
     return first + "".join(part.partition(_REMINDER_END)[2] for part in parts)
 

@@ -104,7 +104,7 @@ def _get_read_range(arguments: Mapping[str, Any]) -> object:
 
 
 def get_command_line(arguments: Mapping[str, Any]) -> str:
-    """Return the command line in a shell tool's arguments, or an empty string; newlines join several commands."""
+    """Return the command line in a shell tool's arguments, or an empty string; newlines join commands."""
     command = next((value for key in tools.COMMAND_LINE_ARGUMENTS if (value := arguments.get(key))), "")
     if isinstance(command, list):
         words = [str(word) for word in command]

@@ -29,7 +29,7 @@ _INDEX_OF_KIND = {
 
 
 class AmountList:
-    """A list of amounts in one array: tuples of numbers take eight times as much memory."""
+    """A list of amounts in one array, which takes an eighth of the memory of a list of tuples."""
 
     def __init__(self) -> None:
         self._numbers = array("q")
@@ -93,7 +93,7 @@ def sum_amounts(amounts: Iterable[Amount]) -> Amount:
 
 
 def compute_weights(factors: Factors | None) -> tuple[float, ...]:
-    """Return the tokens that a unit of each kind takes for a model with these factors; None stands for typical ones."""
+    """Return the tokens per unit of each kind for a model with these factors, or with typical ones if None."""
     factors = factors or PRIOR
     image = float(TYPICAL_IMAGE_TOKENS) if factors.image is None else factors.image
     overhead = factors.request_overhead
@@ -110,8 +110,8 @@ def convert_to_tokens(amount: Amount, kind_weights: tuple[float, ...]) -> int:
 def resize_context(size: int, outside: int, before: Amount, after: Amount, kind_weights: tuple[float, ...]) -> int:
     """Return the new size of a context with *size* tokens when its content changes from *before* to *after*.
 
-    The *outside* tokens, which are in no message (system prompt, tool schemas), always stay. All tokens besides these
-    and the content came with requests, and are removed with them.
+    The *outside* tokens, which are in no message (system prompt, tool schemas), always stay. Tokens that are neither
+    these nor content belong to the requests, and are removed in proportion to the removed requests.
     """
     removed_share = 1 - after[REQUESTS] / before[REQUESTS] if after[REQUESTS] < before[REQUESTS] else 0.0
     change = convert_to_tokens(subtract_amounts(after, before), kind_weights)
@@ -137,7 +137,7 @@ class WeightScale(NamedTuple):
 
 
 def fit_scale(calls: Sequence[tuple[int, int, int]]) -> WeightScale:
-    """Fit a scale to calls, each given as tokens recorded, estimated without thinking, and estimated for thinking."""
+    """Fit a scale to calls, each given by its recorded tokens and the estimates without and for thinking."""
     ratios = sorted((size - other) / thinking for size, other, thinking in calls if thinking > 0)
     thinking_scale = _limit_to_one(ratios[int(len(ratios) * OUTLIER_SHARE)]) if ratios else 1.0
     scaled = [(size, other + thinking_scale * thinking) for size, other, thinking in calls]

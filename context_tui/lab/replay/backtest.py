@@ -32,7 +32,7 @@ class BacktestResult(NamedTuple):
         kind, trigger: ``full`` or ``micro``, and the recorded cause of the compaction.
         recorded: believed size in tokens at that point, as recorded or else as the policy computes it; None if unknown.
         testable: whether the compaction can be compared; ``why`` states the result, or the reason why it cannot.
-        off_by: number of calls by which the policy fires too early, as a negative number; None if it does not fire.
+        off_by: minus the number of calls by which the policy fires too early; None if it does not fire.
         above: largest size at an earlier checkpoint without a compaction, which the threshold must exceed.
         after_recorded: recorded size of the first request after a full compaction, in tokens; None without one.
         after_predicted: the size predicted for that request; None if no size was recorded before in its context.
@@ -56,7 +56,7 @@ class BacktestResult(NamedTuple):
 
 
 class ThresholdInterval(NamedTuple):
-    """Thresholds above ``above``, up to ``most`` tokens, which explain ``explains`` of ``of`` recorded compactions."""
+    """Thresholds above ``above`` and up to ``most`` tokens, which explain ``explains`` of ``of`` compactions."""
 
     above: int
     most: int
@@ -113,7 +113,7 @@ class _BacktestTrigger:
         return replace(trigger, fires=fires, threshold=self.threshold, reason=reason)
 
     def clears_anything(self, context: Context, state: RuntimeState) -> bool:
-        """Return whether the policy finds enough to clear."""
+        """Return whether the plan of the policy changes anything in the context."""
         return self.policy.plan(context, self.params, state).has_changes
 
 

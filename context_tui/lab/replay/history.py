@@ -66,7 +66,7 @@ _BodyVersion = tuple[int, Body, Any]
 
 
 class VersionedBodies(dict[int, Body]):
-    """Replacements for block bodies, keyed by row, which may change but never disappear; keeps earlier states."""
+    """Replacements for block bodies, keyed by row, which may change but not disappear; snapshots keep old states."""
 
     def __init__(self, bodies: Mapping[int, Body] | None = None) -> None:
         super().__init__(bodies or {})
@@ -87,7 +87,7 @@ class VersionedBodies(dict[int, Body]):
 
 
 class _BodiesSnapshot(Mapping[int, Body]):
-    """Replaced bodies after a number of changes."""
+    """Read-only view of the replaced bodies as they were after a number of changes."""
 
     __slots__ = ("_changes", "_length", "_versions")
 
@@ -96,7 +96,7 @@ class _BodiesSnapshot(Mapping[int, Body]):
 
     @property
     def version(self) -> tuple[int, int]:
-        """Two values that differ from those of a snapshot with other bodies: a table, and its number of changes."""
+        """Two values that identify the bodies of the snapshot: the id of the table, and its number of changes."""
         return id(self._versions), self._changes
 
     def get(self, row: int, default: object = None) -> Body | None:  # type: ignore[override]
@@ -198,7 +198,7 @@ class History:
         return context
 
     def _clear_context_memo(self) -> None:
-        """Forget the last context and clear its cached results, which hold the index in memory."""
+        """Forget the last context and clear its cached results, which would keep the index in memory."""
         if self._context is not None:
             self._context.memo.clear()
             self._context = None
@@ -239,7 +239,7 @@ class History:
     # Changes by the recording
 
     def update(self, event: RecordedEvent) -> bool:
-        """Append messages up to *event* and apply it, and return False if it is a compaction to ignore."""
+        """Append messages up to *event* and apply it, or return False if it is a compaction that is ignored."""
         self.append_until(event.at)
         happens = self.recorded == "keep" or not event.compaction
         if event.order is not None:
@@ -275,9 +275,9 @@ class History:
         self.excess = subtract_amounts(self.amount, recording.compute_amount(order, self._cleared))
 
     def compute_event_shifts(self, event: RecordedEvent, plans: Sequence[Plan]) -> list[Amount]:
-        """Return how *event* would shift :attr:`excess` if each plan and those after it had not been applied.
+        """Return, for each plan, how *event* would shift :attr:`excess` without that plan and those after it.
 
-        *plans* are the last applied plans. The event also clears results that such a plan removed.
+        *plans* are the last applied plans. Without a plan, the event also clears results that the plan removed.
         """
         facts = self.recording.facts
         rows = {row: body for row, body in event.cleared.items() if self._is_recorded_whole(row, event)}

@@ -235,7 +235,7 @@ class Recording:
             yield amount
 
     def get_appended(self, recorded: CompactionHandling) -> AppendedContent:
-        """Return the messages that the session appends if its recorded compactions are kept or ignored."""
+        """Return the messages that the session appends, with recorded compactions kept or ignored."""
         if recorded not in self._appended:
             facts, result = self.facts, int(Kind.TOOL_RESULT)
             undone = self.undoable_messages if recorded == "ignore" else frozenset[int]()
@@ -283,7 +283,7 @@ class Recording:
         )
 
     def count_restored_tokens(self, plan: Plan) -> int:
-        """Return the tokens (``bytes/4``) of a text as large as what the agent puts back after the plan's summary."""
+        """Return the size of the content that the agent puts back after a plan's summary, in tokens (``bytes/4``)."""
         weights = self._default_weights
         factors = {Kind.TEXT: weights[TEXT], Kind.TOOL_RESULT: weights[RESULT]}
         tokens = plan.estimate_restored(lambda tokens, kind: tokens * factors[kind])

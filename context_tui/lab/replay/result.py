@@ -88,7 +88,7 @@ class ReplayTotals(NamedTuple):
 
 
 class NearestMiss(NamedTuple):
-    """Reason why a policy never fired, and the message before which it came closest, or None if it was never close."""
+    """Message before which a policy came closest to firing (None if it was never close), and why it never fired."""
 
     message: int | None
     reason: str

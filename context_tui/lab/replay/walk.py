@@ -370,14 +370,14 @@ class Walk:
 
 
 class Baseline(NamedTuple):
-    """A recording's calls without a policy: the size of each context in tokens, and its excess over the recorded."""
+    """Calls without a policy: the size of each context in tokens, and its excess over the recorded context."""
 
     sizes: list[int]
     excess: list[Amount]
 
 
 def get_baseline(recording: Recording, recorded: CompactionHandling) -> Baseline:
-    """Return the sizes that the calls have without a policy if recorded compactions are kept or ignored.
+    """Return the sizes of the calls without a policy, with recorded compactions kept or ignored.
 
     The first call after an ignored compaction has the size of the previous call plus the calibrated size of the content
     appended since. Later calls grow as recorded.

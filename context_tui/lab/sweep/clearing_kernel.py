@@ -35,7 +35,7 @@ MAX_TABLE_CELLS = 1_000_000
 
 
 class RuleOutcomes(NamedTuple):
-    """Totals of a replay for each rule, which mean nothing for a rule unless ``is_known``."""
+    """Totals of a replay for each rule, which are valid only for rules with ``is_known``."""
 
     is_known: NDArray[np.bool_]
     sent: Ints
@@ -74,9 +74,9 @@ class _Segment(NamedTuple):
         is_reset: whether a new context begins.
         floor: the message before which reported sizes are forgotten.
         estimate_offset: tokens to add to the running sum of messages.
-        turns_at_checkpoint: by checkpoint, number of turns started so far.
-        turn_of_result: by result, number of turns started up to and including its message.
-        original_tokens: by result, tokens of the content as it was first recorded.
+        turns_at_checkpoint: for each checkpoint, the number of turns started so far.
+        turn_of_result: for each result, the number of turns started up to and including its message.
+        original_tokens: for each result, the tokens of its content as first recorded.
     """
 
     begin: int
@@ -100,13 +100,13 @@ class SweepTrack:
         checkpoints, calls_before: messages before which the policy may act, and the numbers of calls before them.
         recorded_sizes, call_windows: size of the context and of the window at each call, in tokens.
         believed_sizes: the believed size at each checkpoint if nothing was cleared.
-        has_report, reported_reply: by checkpoint, whether a reported size is part of the believed size, and the reply
-            that reported it (or -1).
+        has_report, reported_reply: for each checkpoint, whether the believed size contains a reported size, and the
+            reply that reported it (or -1).
         checkpoint_windows: the window that the runtime assumes at each checkpoint, in tokens.
         weights: for each weight class, tokens per unit of tool results and of images.
-        call_weight_class, reply_weight_class: by checkpoint, the weight class of its call, and of the reported reply.
+        call_weight_class, reply_weight_class: for each checkpoint, the weight classes of its call and reported reply.
         max_turns: largest number of turns in any context.
-        is_unpredictable: by checkpoint, whether a rule that clears there begins the next turn without a reported size.
+        is_unpredictable: for each checkpoint, whether a rule that clears there begins the next turn without a report.
         lowest_sizes: for each call, the smallest size from that call up to the next event.
     """
 
@@ -219,7 +219,7 @@ class SweepTrack:
 
 
 class _ResultSums(NamedTuple):
-    """Sums over the results larger than a minimum up to a turn: flat tables by turn (rows) and minimum (columns).
+    """Sums over the results larger than a minimum up to a turn, in flat tables: a row per turn, a column per minimum.
 
     The first row is empty; the second row covers the results before the first turn.
     """
@@ -397,7 +397,7 @@ class _KernelRun:
         self.settled_until[chosen] = until
 
     def _add_calls(self, chosen: Ints | slice, begin: Ints, end: Ints, weight_class: int) -> None:
-        """Add the calls from *begin* up to *end*, at least one for each rule."""
+        """Add the calls from *begin* up to *end* to the totals of the rules; no range may be empty."""
         added_tokens = self.added_by_class[weight_class][chosen]
         self.added_tokens[chosen] += added_tokens * (end - begin)
         sizes, start, last = self.track.recorded_sizes, begin.min(), end.max() - 1

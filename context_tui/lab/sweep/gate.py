@@ -127,7 +127,7 @@ def find_missing_evidence(gate: Gate, sweep: Sweep) -> list[str]:
 def build_gate_report(gate: Gate, sweep: Sweep) -> dict[str, Any]:
     """Build the JSON form of a gate's result.
 
-    ``kept`` is None if no limit is exceeded but the evidence is too little.
+    ``kept`` is None if no limit is exceeded but there is too little evidence.
     """
     checks, missing = check_limits(gate, sweep), find_missing_evidence(gate, sweep)
     limits = []

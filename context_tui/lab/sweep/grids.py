@@ -1,4 +1,4 @@
-"""Settings to sweep: all combinations of the values in a grid, as a user types it or as it is proposed.
+"""Settings to sweep: all combinations of the values in a grid that a user types or the program proposes.
 
 A grid is a line such as ``keep_recent_turns=1..8 min_clear_tokens=256,512,1024``, with values in the form of
 ``sweep -p``. A word without ``=`` names another policy, whose values follow.
@@ -39,8 +39,8 @@ MAX_LINEAR_COUNT = 8
 class SweepSetting(NamedTuple):
     """A policy with its parameters.
 
-    ``name`` is the policy followed by the parameters that differ from the defaults, and by those that are set although
-    the version of an agent would decide them.
+    ``name`` is the policy, followed by the parameters that differ from the defaults or that are set although an agent's
+    version would decide them.
     """
 
     policy: Policy
@@ -137,7 +137,7 @@ def count_settings(parts: Sequence[GridPart]) -> int:
 
 
 def build_settings(parts: Sequence[GridPart], current: SweepSetting, facts: Facts) -> list[SweepSetting]:
-    """Build the *current* setting and, for each policy of a grid, its recording version's defaults and combinations.
+    """Build the *current* setting and, for each policy of a grid, the recording version's defaults and combinations.
 
     Raises PlanError if a name is unknown, a value is not allowed, or there are more than ``MAX_SETTINGS``.
     """
@@ -156,7 +156,7 @@ def build_settings(parts: Sequence[GridPart], current: SweepSetting, facts: Fact
 def propose_grid(policy: Policy, params: Params, parameters: Sequence[Parameter], calls: int = 0) -> str:
     """Propose a grid with a policy's most important parameters and values around the default and the current one.
 
-    The *parameters* are those in a context, from :func:`.list_parameters_in_context`. Changed values of other ones are
+    The *parameters* are those in a context, from :func:`.list_parameters_in_context`. Changed values of others are
     kept. A grid has at most :data:`MAX_PROPOSED` settings, and fewer if a replay has many *calls*.
     """
     defaults = build_params(policy, {})

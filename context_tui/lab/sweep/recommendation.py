@@ -4,7 +4,7 @@ A setting is judged by its cost: all prompts and summaries, and an estimate of w
 session needed later. It must not send more calls over the window than the current setting. The evidence is bootstrapped
 over the sessions: in each resample they are drawn with replacement.
 
-A replay leaves open how many calls the agent needs in addition, once content was removed. Where this was measured
+A replay does not show how many extra calls the agent needs once content was removed. Where this was measured
 (:mod:`context_tui.lab.aftermath`), a setting is recommended only if it is the best one without extra calls, with the
 measured number, and at the upper end of its interval.
 """
@@ -49,7 +49,7 @@ class RankedAt(NamedTuple):
     """The best setting if the agent needs ``extra_calls`` more calls per 1,000 removed tokens.
 
     ``saved`` is the cost that it then saves, ``wins`` the number of resamples in which it is the best, and ``sessions``
-    the number of priced ones that it changes.
+    the number of priced sessions whose cost it changes.
     """
 
     extra_calls: float
@@ -59,7 +59,7 @@ class RankedAt(NamedTuple):
     sessions: int
 
     def format(self, name: str, unit: str) -> str:
-        """Format it as a sentence, with *name* for the setting."""
+        """Format the result as a sentence, with *name* for the setting."""
         calls = f"With {self.extra_calls:+.3f} extra calls per 1,000 removed tokens"
         saving = f" and {format_saving(self.saved, unit, with_unit=True)}" if self.saved else ""
         start = f"{calls if self.extra_calls else 'Without extra calls'}, {name} is the best one{saving}"
@@ -90,17 +90,17 @@ class Recommendation:
     """The best setting of a policy over several sessions, compared with the current one; costs are in ``unit``.
 
     Attributes:
-        verdict: ``recommended``, or why the setting is not.
-        saved: cost that the setting saves, after the cost of fetching again what was needed later.
-        current_values: the changed parameters of the current setting, as text.
+        verdict: ``recommended``, or why the setting is not recommended.
+        saved: cost that the setting saves, less the cost of fetching again what was needed later.
         gains: cost that the setting saves in each session in which it differs from the current one.
         interval: 5th and 95th percentile of ``saved`` over the resamples.
         ranges: for each parameter that differs, the lowest and highest value among settings that save about as much.
         ranking: the best setting without extra calls and, where they were measured, with the measured number of them
             and at the upper end of its interval.
+        gentler: of the settings that save at least ``GENTLER_SAVING`` as much and lose ``GENTLER_LOSS`` less of what
+            was needed later, the one that saves most, or None.
         coverage: a clause on the sessions that the costs leave out; empty if there are none.
-        gentler: a setting that saves at least ``GENTLER_SAVING`` as much while it loses ``GENTLER_LOSS`` less of what
-            was needed later; of several, the one that saves most. None if there is none.
+        current_values: the current values of the parameters that differ, as text.
     """
 
     verdict: Verdict
@@ -158,7 +158,7 @@ def list_configurable_parameters(policy: Policy, window: Window) -> list[Paramet
 def recommend_setting(sweep: Sweep, extra_calls: Sequence[float] = ()) -> Recommendation:
     """Return the setting that saves the most money in a priced sweep, with the evidence for it.
 
-    It has to be the best one, too, with each number of *extra_calls* per 1,000 removed tokens.
+    It is recommended only if it is also the best with each number of *extra_calls* per 1,000 removed tokens.
     """
     settings = {setting.name: setting for setting in sweep.settings if setting.name in sweep.totals}
     current, table, unit = sweep.current, _tabulate_savings(sweep), sweep.cost_unit
@@ -215,8 +215,8 @@ def _find_gentler(sweep: Sweep, best: str, saved: Mapping[str, float]) -> Gentle
 class _SavingsTable(NamedTuple):
     """Costs that each setting saves in each session, compared with the current one.
 
-    ``call_savings`` are those of each extra call per 1,000 removed tokens. ``draws`` has the number of times
-    that a resample draws each session.
+    ``call_savings`` holds what a setting saves for each extra call per 1,000 removed tokens, ``draws`` how often each
+    resample draws each session.
     """
 
     names: list[str]
@@ -256,7 +256,7 @@ def _tabulate_savings(sweep: Sweep) -> _SavingsTable | None:
 
 
 def _find_ranges(sweep: Sweep, best: str, savings: Mapping[str, float]) -> dict[str, tuple[Any, Any]]:
-    """Find the values of each changed parameter, the others being as in the best setting, that are about as good."""
+    """Find the range of each changed parameter in which a setting, otherwise the best one, saves about as much."""
     settings = {setting.name: setting for setting in sweep.settings if setting.name in savings}
     values, ranges = settings[best].param_values, dict[str, tuple[Any, Any]]()
     ran, ran_today = (sweep.find_param_values(settings[name]) for name in (best, sweep.current))

@@ -1,4 +1,4 @@
-"""Results of a sweep: rows, totals for each setting, and which settings others dominate, also per project."""
+"""Results of a sweep: rows, totals for each setting, and dominance among the settings, overall and per project."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Totals(NamedTuple):
     """A setting's totals over several sessions, in tokens; ``peak`` is the maximum, everything else a sum.
 
     ``cost`` is the sum over the ``priced_sessions``, those priced in the unit of the sweep, or None if there are none.
-    ``fired_in`` is the number of sessions in which the setting fires. ``largest_session`` saves the most tokens,
-    ``share_of_largest`` of the savings; empty and None if no session saves any.
+    ``fired_in`` is the number of sessions in which the setting fires. ``largest_session`` saves the most tokens, and
+    ``share_of_largest`` is its share of the savings; they are empty and None if no session saves any.
     """
 
     setting: str
@@ -65,7 +65,7 @@ class Totals(NamedTuple):
 
     @property
     def break_even_calls(self) -> float:
-        """Extra calls per 1,000 removed tokens at which the saving is gone; 0 if nothing was removed."""
+        """Extra calls per 1,000 removed tokens that would cost all that was saved; 0 if nothing was removed."""
         return self.cost.break_even_calls or 0.0 if self.cost else 0.0
 
     @property
@@ -109,12 +109,12 @@ class Sweep:
 
     @cached_property
     def cost_unit(self) -> str:
-        """Unit of most sessions, whatever the settings; empty without prices. Costs in other units are not added."""
+        """Unit of the cost of most sessions; empty without prices. Totals leave out costs in other units."""
         units = Counter({row.session: row.cost.unit for row in self.rows if row.cost}.values())
         return max(units, key=units.__getitem__, default="")
 
     def format_coverage(self) -> str:
-        """Say of how many sessions the costs are, or return an empty string if they are unknown or of all sessions."""
+        """Format the number of sessions that the costs cover, or return an empty string if that is none or all."""
         priced, count = max(each.priced_sessions for each in self.totals.values()), len(self.rows_by_session)
         has = "has" if count - priced == 1 else "have"
         price = f"{has} no price" if self.cost_unit == "USD" else f"{has} a price in USD"
@@ -127,7 +127,7 @@ class Sweep:
 
     @cached_property
     def dominance(self) -> Dominance:
-        """Which settings dominate which, over all sessions together."""
+        """Dominance among the settings over all sessions together."""
         return self._compute_dominance(self.rows)
 
     @cached_property
@@ -163,13 +163,13 @@ class Sweep:
 
     @cached_property
     def dominance_by_project(self) -> Mapping[str, Dominance]:
-        """Relation of dominance among the settings in each project."""
+        """Dominance among the settings in each project, keyed by project."""
         by_project = sorted(_group_rows(self.rows, lambda row: row.project).items())
         return {name: self._compute_dominance(rows) for name, rows in by_project}
 
     @cached_property
     def sorted_rows(self) -> list[SweepRow]:
-        """The rows by session and setting, each with the setting that dominates it in that session."""
+        """The rows sorted by session and setting, each with the setting that dominates it in that session."""
         order = {setting.name: number for number, setting in enumerate(self.settings)}
         sorted_rows = list[SweepRow]()
         for _, rows in sorted(self.rows_by_session.items()):
@@ -179,7 +179,7 @@ class Sweep:
         return sorted_rows
 
     def find_param_values(self, setting: SweepSetting) -> dict[str, Any]:
-        """Return the parameters of a setting that ran; ``by version`` where these differ between sessions."""
+        """Return the parameters with which a setting ran; ``by version`` for those that differ between sessions."""
         values = setting.param_values
         for name in list_version_params(setting.policy.name):
             ran = {row.params.get(name) for row in self.rows_by_setting.get(setting.name, ())}

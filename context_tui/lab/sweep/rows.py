@@ -11,7 +11,7 @@ from context_tui.session.window import Window
 
 
 class ParetoPoint(NamedTuple):
-    """A setting's savings and regret; more ``saved`` is better, and so is less ``regret``."""
+    """A setting's savings and regret; more ``saved`` and less ``regret`` are better."""
 
     saved: float
     regret: float
@@ -37,7 +37,7 @@ def find_knee(points: Mapping[str, ParetoPoint], frontier: Sequence[str]) -> str
 
 
 class Dominance(NamedTuple):
-    """Which settings dominate which, by name, with the Pareto front and the best setting.
+    """The dominance among settings, keyed by name, with the Pareto front and the best setting.
 
     Attributes:
         dominated_by: for each dominated setting, the one on the Pareto front that saves the most with no more regret.
@@ -91,12 +91,12 @@ class SettingCost:
 
     @property
     def total(self) -> float:
-        """Cost with the setting, fetching again included."""
+        """Cost with the setting, including that of fetching content again."""
         return self.cost + self.refetch
 
     @property
     def break_even_calls(self) -> float | None:
-        """Extra calls per 1,000 removed tokens at which the saving is gone, or None if nothing was removed."""
+        """Extra calls per 1,000 removed tokens that would cost all that was saved, or None if nothing was removed."""
         return compute_break_even_calls(self.without - self.cost, self.extra_calls)
 
 
@@ -123,7 +123,7 @@ class SweepRow(NamedTuple):
         setting: name of the setting (:class:`context_tui.lab.sweep.grids.SweepSetting`).
         calls, firings: number of model calls, and of changes by the policy.
         without: tokens sent without a policy.
-        cost: None if the replay was not priced.
+        cost: cost of the replay, or None if it was not priced.
         window: context window at the session's end, without alternatives; None if the row does not state it.
     """
 
@@ -170,7 +170,7 @@ def build_row_report(row: SweepRow) -> dict[str, Any]:
 
 
 def parse_row_report(report: Mapping[str, Any]) -> SweepRow:
-    """Parse a row from its JSON form, raising KeyError, TypeError or ValueError if it is not one."""
+    """Parse a row from its JSON form, raising KeyError, TypeError or ValueError if it is invalid."""
     totals = dict(report["totals"])
     cost, window = totals.pop("cost"), report.get("window")
     return SweepRow(

@@ -29,8 +29,8 @@ class SweepFileError(Error):
 class SweepJournal:
     """Append-only file of a sweep's rows: a header that records the options, then one JSON object per line.
 
-    Each line is complete before the next begins, so a kill loses at most the last one. ``rows`` are the recorded rows
-    that are still valid because their sessions have not changed.
+    Each line is complete before the next begins, so a killed sweep loses at most the last. ``rows`` are the recorded
+    rows that are still valid because their sessions have not changed.
     """
 
     def __init__(

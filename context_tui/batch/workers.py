@@ -53,7 +53,7 @@ class SweepSource(NamedTuple):
 
 
 class SweepTask(NamedTuple):
-    """A session to sweep, and the numbers of the settings to replay along it."""
+    """A task of a sweep: a session, and the numbers of the settings to replay along it."""
 
     source: SweepSource
     setting_numbers: Sequence[int]
@@ -71,7 +71,7 @@ class SweepWork(NamedTuple):
     """The settings and options of a sweep in a form that can be sent to other processes.
 
     A setting is a policy's name and its parameters. ``policy_files`` are the paths and texts of TOML policies, and
-    ``commands`` the policies that are programs, of which each process starts its own.
+    ``commands`` the command lines of policies; each process starts its own programs.
     """
 
     settings: Sequence[tuple[str, dict[str, Any]]]
@@ -85,7 +85,7 @@ class SweepWork(NamedTuple):
     ) -> SweepWork:
         """Build the work for these settings; *files* are the TOML files or the commands of their policies.
 
-        Parameters that a setting leaves open stay open, so that the version that recorded a session decides them.
+        Parameters that a setting does not set stay unset, so that the version that recorded a session decides them.
         """
         texts = [(str(path), path.read_text("utf-8-sig")) for path in files if isinstance(path, Path)]
         commands = [each for each in files if isinstance(each, PolicyCommand)]
@@ -173,9 +173,9 @@ class Analysis(NamedTuple, Generic[T]):
 def analyze_sessions(
     specs: Sequence[str | Path], analyze: Callable[[Session], T]
 ) -> tuple[list[Analysis[T]], list[UnreadSession]]:
-    """Read all sessions in files, at ``PATH#ID`` and in folders, and return what *analyze* returns for each.
+    """Read all sessions in files, at ``PATH#ID`` and in folders; return the results of *analyze* and unread sessions.
 
-    A session for which it fails is among those that could not be read. Raises UnreadableSession if none can be read.
+    A session for which *analyze* fails counts as unread. Raises UnreadableSession if none can be read.
     """
     sources, unread, _ = find_sources(specs)
     results, failures = analyze_sources(sources, analyze)
@@ -203,7 +203,7 @@ def analyze_sources(
 
 
 def measure_extra_calls(sources: Iterable[SweepSource]) -> ExtraCalls | None:
-    """Measure how many more calls the agents needed after recorded compactions; sessions that fail are left out."""
+    """Estimate the extra calls after recorded compactions (None if unknown), leaving out sessions that fail."""
     analyses, _ = analyze_sources(sources, measure_aftermaths)
     return estimate_extra_calls(
         [SessionAftermath(each.name, each.format, found) for each in analyses for found in each.value]
@@ -317,7 +317,7 @@ def _run_in_pool(
 
 
 def _submit_to_pool(pool: ProcessPoolExecutor, task: SweepTask) -> Future[TaskResult]:
-    """Submit a task; a process that starts for it inherits blocked interrupts, so that one during imports is silent."""
+    """Submit a task with interrupts blocked, so that a process that starts for it ignores them during its imports."""
     if not hasattr(signal, "pthread_sigmask"):
         return pool.submit(_run_in_worker, task)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

@@ -24,7 +24,7 @@ BlockFilter = Callable[[range], list[int]]
 
 
 class _CachedSelection:
-    """Selected block numbers, ascending, and the numbers of blocks and changed ranges examined so far."""
+    """Block numbers selected so far, ascending, and how many blocks and changed ranges were examined."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
@@ -98,7 +98,7 @@ def find_cut_before_pairs(context: Context, cut: int) -> int:
 
 @memoize_by_messages
 def find_open_calls(context: Context) -> list[int]:
-    """Return, for each cut, the position of the first call whose result is at or after the cut, or the cut itself.
+    """Return, for each cut, the position of the first call that it separates from its result, or the cut if none.
 
     Ids may repeat: a result belongs to the last call before it, and a call is answered by its first result.
     """
@@ -128,7 +128,7 @@ def find_open_calls(context: Context) -> list[int]:
 
 
 class PrefixSums:
-    """Sums of amounts by level, built once so that each query is a binary search."""
+    """Sums of the amounts below or above a level, prepared so that each query is a binary search."""
 
     def __init__(self, levels: Iterable[int], amounts: Iterable[int]) -> None:
         pairs = sorted(zip(levels, amounts, strict=True))

@@ -187,7 +187,7 @@ def find_policy(name: str) -> Policy:
 
 
 def list_policy_names() -> list[str]:
-    """List all policies but the presets: those that have a key in the interface and are planned side by side."""
+    """List the names of all policies but the presets; these policies have a key and are planned side by side."""
     return [name for name in POLICIES if name not in PRESETS]
 
 

@@ -177,7 +177,7 @@ class RulePolicy(BasePolicy):
 
 
 def _number_settings(rule: Rule) -> Iterator[RuleSetting]:
-    """Yield the settings of a rule; a number is appended to a name that is used again."""
+    """Yield the settings of a rule, appending a number to each repeated name."""
     counts: dict[str, int] = {}
     for setting in iterate_settings(rule):
         counts[setting.name] = count = counts.get(setting.name, 0) + 1
@@ -215,7 +215,7 @@ def _build_params_model(
 
 
 def _iterate_policy_settings(rule: PolicyRule, policy: Policy) -> Iterator[RuleSetting]:
-    """Yield the parameters of a policy that is a rule, with the rule's values; raises PlanError for unknown ones."""
+    """Yield the parameters of a policy that a rule runs, with the rule's values; raises PlanError for unknown names."""
     if find_nested_field(policy) or is_session_bound(policy):
         raise PlanError(f"{policy.name} cannot be a rule; name the policies that it runs")
     values = validate_params(policy, rule.params)

@@ -19,7 +19,7 @@ PolicySteps = Sequence[tuple[Policy, Any]]
 
 
 def combine_step_triggers(steps: PolicySteps, state: RuntimeState) -> Trigger:
-    """Return a trigger that fires if any step's does; all are checked before the steps change the context."""
+    """Return a trigger that fires if that of any step does; all are checked before any step changes the context."""
     triggers = [(policy.name, policy.trigger(state, params)) for policy, params in steps]
     return _combine_triggers(triggers, any(trigger.fires for _, trigger in triggers))
 
@@ -32,7 +32,7 @@ def is_any_step_in_background(steps: PolicySteps, state: RuntimeState) -> bool:
 
 
 def plan_steps(name: str, params: Params, steps: PolicySteps, context: Context, state: RuntimeState) -> Plan:
-    """Plan all steps, each on the result of the step before or, with ``firing_only``, only those that fire, if any do.
+    """Plan all steps, each on the result of the step before; with ``firing_only``, only those that fire, if any do.
 
     Raises PlanError if there are no steps, or a step that drops or adds messages is not the last one.
     """
@@ -87,7 +87,7 @@ def plan_steps(name: str, params: Params, steps: PolicySteps, context: Context, 
 
 
 def _combine_triggers(triggers: list[tuple[str, Trigger]], fires: bool) -> Trigger:
-    """Combine triggers; value and threshold are those of the step that decides."""
+    """Combine triggers into one, with the value and threshold of the step that decides."""
     if not triggers:
         return Trigger(False, "no policies are named")
     decides = next((trigger for _, trigger in triggers if trigger.fires == fires), triggers[0][1])

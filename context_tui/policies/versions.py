@@ -1,4 +1,4 @@
-"""Policies of the agents themselves, by version, and the parameters that a policy had when a session was recorded."""
+"""The agents' own policies in each version, and the parameters that a policy had when a session was recorded."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ def list_version_params(name: str) -> frozenset[str]:
 
 
 def find_own_policies(session: Session) -> dict[str, str]:
-    """Return the policies of the agent that recorded a session, in that version, by kind of compaction."""
+    """Return the policies of the agent version that recorded a session, keyed by kind of compaction."""
     names, version = OWN_POLICIES.get(session.info.format, {}), session.facts.agent_version
     return {kind: find_policy_of_version(name, version)[0] for kind, name in names.items()}
 
 
 def format_no_firing(policy: str, session: Session) -> str:
-    """Say that a policy never fires, or for its agent's own that it adds nothing to the recorded compactions."""
+    """Say that a policy never fires or, if it is the agent's own, that it adds no firing to the recorded ones."""
     count = sum(each.kind == "full" and each.trigger != "manual" for each in session.facts.compactions)
     if not count or find_own_policies(session).get("full") != policy:
         return "never fires"
@@ -98,7 +98,7 @@ def format_recorded_params(policy: str, params: BaseModel, facts: Facts) -> str:
 
 
 def format_recording_version(policy: str, params: BaseModel, facts: Facts) -> str:
-    """Name the version that recorded the session if *params* come from it, else return an empty string."""
+    """Format the version that recorded the session if *params* come from it, else return an empty string."""
     recorded = find_recorded_params(policy, facts)
     has_any = any(getattr(params, name) == value for name, value in recorded.items())
     return f"as in version {'.'.join(map(str, facts.agent_version))}" if has_any else ""

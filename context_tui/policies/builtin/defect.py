@@ -255,7 +255,7 @@ class DefectCompact(_DefectPolicy):
         return self.compute_hard_limit(state, unset) if name == "threshold" else None
 
     def compute_hard_limit(self, state: RuntimeState, params: DefectCompactParams) -> int:
-        """Return the size in tokens from which defect compacts at once, no longer in the background."""
+        """Return the size in tokens at which defect compacts at once instead of in the background."""
         by_ratio = int(params.compact_ratio * get_window_tokens(state))
         return by_ratio if params.threshold is None else params.threshold
 

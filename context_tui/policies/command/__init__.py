@@ -1,1 +1,1 @@
-"""Policies that are programs: JSON lines over standard input and output, as in docs/policy-command.md."""
+"""Policies that are programs, asked by JSON lines over standard input and output (docs/policy-command.md)."""

@@ -1,4 +1,4 @@
-"""Checks of a program's answer: edits, or the messages that remain, as changes to the context that it was sent."""
+"""Reading and checking of a program's answer: edits, or the messages that remain, as changes to a context."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SUMMARY_PLACE = "{summary}"
 
 @dataclass
 class ContextCopy:
-    """The context as the program has it.
+    """A copy of the context as the program knows it.
 
     Attributes:
-        order: numbers of the messages; an insert that the last answer made has no number yet.
-        rows, blocks: the block rows of each message, and its blocks as the program has them.
-        names: numbers of inserted messages, by the id that the program gave them or else by their role and text.
+        order: numbers of the messages, or inserts of the last answer, which have no numbers yet.
+        rows, blocks: the block rows of each message, and its blocks as the program knows them.
+        names: numbers of inserted messages, keyed by the program's id for them or else by role and text.
     """
 
     facts: Facts
@@ -41,7 +41,7 @@ class ContextCopy:
     pending: list[tuple[Hashable, Block]] = field(default_factory=list)
 
     def bind_inserts(self, order: list[int]) -> bool:
-        """Give the inserts of the last answer their numbers; False if *order* does not begin with this context."""
+        """Assign numbers to the inserts of the last answer, or return False if *order* does not begin with the copy."""
         if len(order) < len(self.order):
             return False
         pending = iter(self.pending)
@@ -59,9 +59,9 @@ class ContextCopy:
 
 
 class AnswerReader:
-    """Reads one answer into changes by block row, dropped positions and inserts, and updates the copy by them.
+    """Converts an answer to changes keyed by block row, dropped positions and inserts, and applies these to the copy.
 
-    Raises ProgramError, which names the message at fault, before the copy is changed.
+    If the answer is invalid, raises ProgramError, which names the message at fault, and leaves the copy unchanged.
     """
 
     def __init__(self, copy: ContextCopy, policy: str) -> None:
@@ -223,7 +223,7 @@ class AnswerReader:
         self._pending.append((name if isinstance(name, str) else _name_insert(message), {"type": "text", "text": text}))
 
     def _check_pairs(self) -> None:
-        """Check that no message is left empty, and no call or result without the other one that it had."""
+        """Check that no message becomes empty, and that no call loses its result or a result its call."""
         copy, facts = self._copy, self._copy.facts
         for number, blocks in self._new_blocks.items():
             if blocks and not any(blocks) and self._position_of[number] not in self.dropped:
@@ -271,7 +271,7 @@ def _get_only_text(message: Block) -> str | None:
 
 
 def _is_same_block(old: Block, new: Block, *, exactly: bool) -> bool:
-    """Return whether *new* stands for *old*: calls and results by their id, other blocks by kind or *exactly*."""
+    """Return whether *new* is the block *old*, by its id, else by its kind or, with *exactly*, by all its content."""
     kind = old.get("type")
     if kind != new.get("type"):
         return False

@@ -1,4 +1,4 @@
-"""A policy that asks a program before every call what becomes of the context."""
+"""A policy that asks a program how to change the context."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KEY = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class PolicyCommand(NamedTuple):
-    """A policy given as a command line, with the seconds that it has for an answer."""
+    """The command line of a policy, and the maximum time for an answer in seconds."""
 
     command: str
     timeout: float = DEFAULT_TIMEOUT_S
@@ -41,10 +41,10 @@ class PolicyCommand(NamedTuple):
 
 
 class CommandPolicy(BasePolicy):
-    """A policy that is a program, as in docs/policy-command.md; it is asked in every phase that it describes.
+    """A policy that is a program, as in docs/policy-command.md, which is asked in each phase that it describes.
 
-    Its answer may depend on earlier questions of the same context. Raises PlanError if the program fails or its
-    description or answer is invalid; the next question starts it anew or sends it the whole context.
+    An answer may depend on earlier questions about the same context. Raises PlanError if the program fails or its
+    description or answer is invalid; the next question then restarts the program or sends it the whole context.
     """
 
     def __init__(self, command: PolicyCommand) -> None:
@@ -114,7 +114,7 @@ class CommandPolicy(BasePolicy):
     def _build_question(
         self, copy: ContextCopy | None, context: Context, params: Params, state: RuntimeState
     ) -> tuple[dict[str, Any], ContextCopy]:
-        """Build a question with the messages that the program does not have, and the copy that it then has."""
+        """Build a question with the messages that the program does not know, and the copy that includes them."""
         content, usage = context.content, state.recorded_usage
         if content is None:
             raise ProgramError("the text of this context cannot be read")
@@ -164,7 +164,7 @@ class CommandPolicy(BasePolicy):
 
 @cache
 def read_command(command: PolicyCommand) -> Policy:
-    """Start the program and return its policy, the same one for the same command; raises PlanError."""
+    """Start a program and return its policy, one per command, raising PlanError if the program fails."""
     return CommandPolicy(command)
 
 

@@ -26,11 +26,11 @@ _running: weakref.WeakSet[Program] = weakref.WeakSet()
 
 
 class ProgramError(Exception):
-    """The program cannot be started, ends, gives no answer in time, or writes something that is no answer."""
+    """Raised if the program cannot be started, ends, gives no answer in time, or writes an invalid answer."""
 
 
 class Program:
-    """A program that is started by the first question, without a shell, and ended with this process at the latest.
+    """A program that the first question starts, without a shell, and that ends with this process at the latest.
 
     After an error it is ended, and the next question starts it again. In *command*, the arguments are
     quoted as in a shell; *timeout* is in seconds for one answer.
@@ -45,11 +45,11 @@ class Program:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has answered and can be asked again."""
+        """Whether the program was started and has not been ended."""
         return self._process is not None
 
     def ask(self, question: object) -> dict[str, Any]:
-        """Send a question and return the answer, which is one JSON object; raises ProgramError."""
+        """Send a question and return the answer, a JSON object, raising ProgramError if there is none."""
         process = self._process or self._start()
         try:
             line = self._exchange(process, compact_json(question) + b"\n")
@@ -65,7 +65,7 @@ class Program:
         return answer
 
     def end(self, grace: float = GRACE_S) -> None:
-        """End the program, by a signal to its process group where it is not gone after *grace* seconds."""
+        """Close the program's pipes and, if it still runs after *grace* seconds, kill its process group."""
         process, self._process = self._process, None
         if process is not None:
             self._selector.close()
@@ -149,7 +149,7 @@ class Program:
 
 
 def _write_some(descriptor: int, data: memoryview) -> int:
-    """Write as much as the pipe takes, and return the number of bytes; all of them where nobody reads it any more."""
+    """Write as much as the pipe takes and return the number of bytes, or all of them if the other end is closed."""
     try:
         return os.write(descriptor, data)
     except BlockingIOError:
@@ -159,7 +159,7 @@ def _write_some(descriptor: int, data: memoryview) -> int:
 
 
 def end_programs() -> None:
-    """End all programs at once, where this process ends without its own cleanup."""
+    """End all programs at once, for exits of this process that skip its cleanup."""
     for program in list(_running):
         program.end(grace=0.0)
 

@@ -70,7 +70,7 @@ def find_head_end(context: Context, keep: Keep, cut: Cut) -> int:
 def find_cut(context: Context, keep: Keep, head: Head | None, cut: Cut, first: int, limits: SizeLimits) -> int:
     """Return the position of the first message kept at the end, or 0 for no cut.
 
-    It is the context's length if none is kept. *first* is the position after the messages kept at the start.
+    If no message is kept, this is the context's length. *first* is the position after the messages kept at the start.
     """
     length = len(context)
     if head is not None:
@@ -99,7 +99,7 @@ def _find_cut_by_share(context: Context, head: Head, cut: Cut, first: int, limit
 
 
 def _find_cut_place(context: Context, start: int, cut: Cut, first: int) -> int:
-    """Return the nearest allowed place, else that of the first possible fallback, else 0."""
+    """Return the nearest allowed position, else that of the first fallback with one, or 0 for no cut."""
     if start <= first:  # all messages are kept
         return 0
     position = _find_nearest_cut(context, start, cut.at, cut.move, first)
@@ -124,7 +124,7 @@ def _find_fallback_cut(context: Context, start: int, fallback: CutFallback, firs
 
 
 def _find_nearest_cut(context: Context, start: int, kind: CutPlace, move: str, first: int) -> int | None:
-    """Return the nearest position of a kind at or beside *start*, after *first* and within the context."""
+    """Return the position of a kind that is nearest to *start* in this direction and after *first*, or None."""
     length = len(context)
     if kind == "turn":
         turns = index_context(context).turn_starts

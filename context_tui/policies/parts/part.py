@@ -16,8 +16,8 @@ SettingPath = tuple[str | int, ...]
 class Part(BaseModel):
     """Base class for the parts of a rule.
 
-    A field declared with ``policies.base.param`` becomes a parameter, named with this prefix, if the policy's file sets
-    it.
+    A field declared with ``policies.base.param`` becomes a parameter, with ``prefix`` in its name, if the policy's file
+    sets it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -30,7 +30,7 @@ P = TypeVar("P", bound=Part)
 class RuleSetting(NamedTuple):
     """A value in a rule that is exposed as a parameter: the parameter's name, the path to the value, and its field.
 
-    The default of the field is the value.
+    The default of the field is the value in the rule.
     """
 
     name: str

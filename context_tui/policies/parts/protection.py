@@ -20,7 +20,7 @@ from context_tui.tokens.context_index import index_context
 
 
 class ProtectedEnd(NamedTuple):
-    """A protected stretch at the end of the context: its first position, and the reason as a template and a number."""
+    """A protected end of the context: its first position, and the reason as a code, a template and a number."""
 
     start: int
     code: VerdictCode
@@ -49,8 +49,7 @@ class Keep(Part):
     trigger's limit, of the context's tokens, or of its messages. ``at_least`` and ``at_most`` bound the tokens of a
     share; with ``crossing``, the message that crosses a token limit is also kept. ``share_of_messages`` applies to
     contexts of at least ``from_messages`` messages. With ``results_apart``, each tool result counts as one of the
-    ``messages``. If the window is unknown, ``unknown_window`` messages are kept in
-    place of ``share``.
+    ``messages``. If the window is unknown, ``unknown_window`` messages are kept in place of ``share``.
 
     Among the tool results: the newest ``results`` or ``result_tokens``, of all results or, with ``count = "eligible"``,
     of those that could be cleared. Results are cleared in batches of ``every``.
@@ -83,11 +82,11 @@ class Keep(Part):
     user_messages: int | None = param(None, "newest typed messages that are kept", "messages", 0, 1_000)
 
     def keeps_typed_messages(self) -> bool:
-        """Return whether messages that a person typed are kept from among the removed messages."""
+        """Return whether messages that a person typed are kept although the rule removes those around them."""
         return self.user_tokens is not None or self.user_messages is not None
 
     def find_protected_ends(self, context: Context, limits: SizeLimits) -> list[ProtectedEnd]:
-        """Return the stretch at the end of the context that each limit protects."""
+        """Return the protected end of the context for each limit that is set."""
         sums, length = index_context(context), len(context)
         ends: list[ProtectedEnd] = []
         if self.turns is not None:
@@ -117,7 +116,7 @@ class Keep(Part):
         return ends
 
     def _find_last_messages(self, context: Context, count: int) -> int:
-        """Return the position of the message in which the last *count* messages begin."""
+        """Return the first position of the last *count* messages, which count as ``results_apart`` says."""
         if not self.results_apart:
             return max(len(context) - count, 0)
         facts = context.facts
@@ -145,7 +144,7 @@ class Keep(Part):
         length, share = len(prefix) - 1, BYTES_PER_TOKEN / limits.size.bytes_per_token
 
         def count_tail_tokens(at: int) -> int:
-            """Return the negated tokens from *at* on, which ascend as bisection requires."""
+            """Return minus the tokens from *at* to the end, which ascends with *at*, as bisection requires."""
             return -ceil((prefix[-1] - prefix[at]) * share + (length - at) * limits.size.per_message)
 
         if self.crossing:
@@ -153,7 +152,7 @@ class Keep(Part):
         return bisect_left(range(length + 1), -budget, key=count_tail_tokens)
 
     def find_protected_start(self, context: Context, limits: SizeLimits) -> int:
-        """Return the first position that any limit protects at the end, or the context's length if none does."""
+        """Return the position from which all messages are protected, or the context's length if none is."""
         return min((end.start for end in self.find_protected_ends(context, limits)), default=len(context))
 
 

@@ -169,7 +169,7 @@ def _find_rule_tag(value: Any) -> str:
 class PolicySpec(Part):
     """A policy written in TOML: a name, a one-line description and rules.
 
-    ``phases`` are when the runtime checks the trigger, ``source`` and ``version`` the origin of the rules, and
+    ``phases`` says when the runtime checks the trigger, ``source`` and ``version`` the origin of the rules, and
     ``limits`` sentences about differences from that origin.
     """
 

@@ -60,7 +60,7 @@ class Select(Part):
 
 
 class Selection(NamedTuple):
-    """The blocks that a rule changes, in prompt order: their rows and tokens, and the sum as the rule counts tokens.
+    """The blocks that a rule changes, in prompt order: their rows and tokens, and the sum in tokens as the rule counts.
 
     ``has_older`` states whether any block precedes the protected end.
     """
@@ -97,7 +97,7 @@ def count_marker_bytes(marker: str) -> int:
 
 @dataclass(frozen=True)
 class BlockSelector:
-    """The choice of the blocks that a rule changes in a context.
+    """Selector of the blocks that a rule changes in a context.
 
     With ``longer_than``, only blocks whose text is known and longer than this, in bytes, are selected.
     """
@@ -160,7 +160,7 @@ class BlockSelector:
         return select_block_numbers(index_context(self.context), key, self.blocks, choose)
 
     def _find_by_marker(self, *, is_cleared: bool) -> list[int]:
-        """Return the numbers of the blocks that are already cleared, or of all others."""
+        """Return the numbers of the blocks that are already cleared or, without *is_cleared*, of all others."""
         context, block, body_kind, marker = self.context, self.blocks.block, self.body_kind, self.marker
 
         def choose(numbers: range) -> list[int]:
@@ -207,7 +207,7 @@ class BlockSelector:
         return index_context(context).results.tokens.__getitem__
 
     def _find_walk_stop(self, high: int) -> int:
-        """Return the number of the oldest block that the walk back from *high* reaches before it stops."""
+        """Return the number of the oldest block before *high* that ``stop_at`` allows, or 0 without a stop."""
         low = 0
         if "summary" in self.rule.stop_at and (summaries := index_context(self.context).summaries):
             low = min(bisect_left(self.blocks.position, summaries[-1] + 1), high)
@@ -322,6 +322,6 @@ def _count_beyond_budget(chosen: Sequence[int], tokens: Callable[[int], int], bu
 
 
 def _count_until_freed(chosen: Sequence[int], tokens: Callable[[int], int], enough: int, marker_tokens: int) -> int:
-    """Count the oldest blocks that free *enough* tokens together, or all blocks."""
+    """Return how many of the oldest blocks free *enough* tokens together, or the number of all blocks."""
     totals = accumulate(tokens(number) - marker_tokens for number in chosen)
     return next((count for count, freed in enumerate(totals, 1) if freed >= enough), len(chosen))

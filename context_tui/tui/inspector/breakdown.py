@@ -43,10 +43,10 @@ SHORT_CATEGORY_LABELS = {"not_in_file": "not in the file"}
 
 @dataclass(frozen=True)
 class BreakdownRow:
-    """A line in the breakdown: a row with sizes, a heading, or a line of prose that has only a text.
+    """A line in the breakdown: a row with a size, a heading, or plain text.
 
-    A row filters the timeline by ``kind`` and ``value``. ``share`` is relative to the context, and ``bar`` to the
-    largest row in the section. In a heading, ``note`` and ``count`` are the titles of columns.
+    Choosing a row filters the timeline by ``kind`` and ``value``. ``share`` is the row's share of the context, and
+    ``bar`` its size relative to the largest row in the section. A heading has column titles in ``count`` and ``note``.
     """
 
     text: str
@@ -63,18 +63,18 @@ class BreakdownRow:
 
     @property
     def subject(self) -> tuple[str, str, int, int]:
-        """The subject of the row, as a key that stays the same when the row moves to another position."""
+        """The row's identity, which stays the same when the row moves to another position."""
         return self.kind, self.value, self.message, self.block
 
 
 BREAKPOINT_ROW = BreakdownRow("  cache breakpoint")
-"""Line below a part of the prompt that the provider is asked to cache, with all before it."""
+"""Line below a part of the prompt with a cache breakpoint: the provider is asked to cache everything up to there."""
 
 
 def build_breakdown_rows(
     context: Context, sizes: ContextSizes, by_size: bool = True, opened: Container[str] = ()
 ) -> list[BreakdownRow]:
-    """Return the rows of all sections, by size or in the order of the file; *opened* categories list their parts."""
+    """Return the rows of all sections, by size or in file order; categories in *opened* are followed by their parts."""
     facts, parts, column = context.facts, sizes.breakdown, format_token_column(sizes.token_table)
     total = sum(parts.by_category.values())
 
@@ -108,7 +108,7 @@ def build_breakdown_rows(
 
 
 def _sort_rows(pairs: Iterable[tuple[int, BreakdownRow]], total: int, by_size: bool) -> list[BreakdownRow]:
-    """Sort rows by size, or by the position in each pair, and set their shares of *total* and their bars."""
+    """Return rows sorted by size, or by the number paired with each row, with their shares of *total* and bars."""
     sorted_pairs = sorted(pairs, key=lambda pair: pair[0])
     rows = [replace(row, share=(row.tokens or 0) / total if total else 0.0) for _, row in sorted_pairs]
     if by_size:
@@ -118,7 +118,7 @@ def _sort_rows(pairs: Iterable[tuple[int, BreakdownRow]], total: int, by_size: b
 
 
 def _open_rows(rows: list[BreakdownRow], prompt: PromptShares | None, opened: Container[str]) -> Iterator[BreakdownRow]:
-    """Yield the rows of categories; those can be opened whose parts are known: system prompt, tools, injected texts."""
+    """Yield category rows, each in *opened* with its parts; only system prompt, tools and injected texts have parts."""
     parts: dict[str, list[BreakdownRow]] = {}
     if prompt:
         for each in prompt.system:
@@ -160,7 +160,7 @@ def _build_category_rows(parts: Breakdown) -> Iterable[tuple[int, BreakdownRow]]
 
 
 def _build_cause_rows(estimate_check: EstimateCheck) -> list[BreakdownRow]:
-    """Explain the difference between the estimate and the recorded size; empty if it is small."""
+    """Return rows that explain the difference between the estimate and the recorded size, or [] if it is small."""
     error = format_estimate_error(estimate_check)
     if not error:
         return []
@@ -190,7 +190,7 @@ def _build_file_rows(facts: Facts, parts: Breakdown) -> Iterable[tuple[int, Brea
 def build_largest_block_rows(
     context: Context, count: int = MAX_LARGEST_BLOCKS, token_table: TokenTable | None = None
 ) -> Iterable[tuple[int, BreakdownRow]]:
-    """Yield up to *count* rows for the largest blocks, largest first, each after a key for the order of the file."""
+    """Yield (position, row) for up to *count* of the largest blocks, largest first; positions rise in file order."""
     facts, replaced, totals = context.facts, context.replacements, index_context(context).tokens
     if token_table:
         totals = [after - before for before, after in pairwise(token_table.compute_prefix_sums(context))]
@@ -237,7 +237,7 @@ MIN_NAME_WIDTH, MIN_BAR_WIDTH, BAR_GAP = 16, 3, 2
 
 
 def _format_row_text(row: BreakdownRow, width: int, call: str) -> str:
-    """Format the subject of a row; a path is cut at its start, and a result without a path is named by its *call*."""
+    """Format the name of a row: a path is cut at its start, and a result without a path is named by its *call*."""
     if row.kind == "path":
         return shorten_path(row.value, width)
     if row.kind == "message" and row.value:
@@ -251,7 +251,7 @@ def _format_row_text(row: BreakdownRow, width: int, call: str) -> str:
 def format_row_line(
     row: BreakdownRow, width: int, is_current: bool, call: str = "", *, is_chosen: bool = False
 ) -> list[Run]:
-    """Format a row in *width* cells; *call* is the call of a result, and *is_chosen* set if it filters the timeline."""
+    """Format a row in *width* cells; *call* is a result's tool call, and *is_chosen* marks the timeline's filter."""
     if row.tokens is None:
         if row.note:
             return _format_heading(row, width)
@@ -304,7 +304,7 @@ class BreakdownView(ScrollView, can_focus=True):
     cursor = reactive(0, repaint=False)
 
     def __init__(self, filter_by: Callable[[str, str], object], go_to: Callable[[int, int], object]) -> None:
-        """Create a list; a row calls *filter_by* with its kind and value, or *go_to* with its message and block."""
+        """Create a list; choosing a row calls *filter_by* (with kind and value) or *go_to* (with message and block)."""
         super().__init__(id="breakdown")
         self._filter_by, self._go_to = filter_by, go_to
         self.by_size = True
@@ -322,7 +322,7 @@ class BreakdownView(ScrollView, can_focus=True):
         row_filter: RowFilter = NO_FILTER,
         reader: MessageReader | None = None,
     ) -> None:
-        """Show the parts of a context; *row_filter* filters the timeline, and *reader* reads the calls of results."""
+        """Show a context's breakdown, marking the row of *row_filter*; *reader* reads the tool calls of results."""
         self._reader = reader
         shown_context, shown_sizes = self._context_and_sizes or (None, None)
         if context is not shown_context or sizes is not shown_sizes:
@@ -355,7 +355,7 @@ class BreakdownView(ScrollView, can_focus=True):
                 yield row
 
     def _find_choosable_row(self, number: int, step: int) -> int:
-        """Find the nearest row that can be chosen, preferably in the direction of *step*."""
+        """Return the nearest row that can be chosen, looking first in the direction of *step*; 0 if there is none."""
         later, earlier = range(number, len(self.rows)), range(number, -1, -1)
         candidates = (*later, *earlier) if step > 0 else (*earlier, *later)
         choosable = (row for row in candidates if 0 <= row < len(self.rows) and self.rows[row].kind)
@@ -393,7 +393,7 @@ class BreakdownView(ScrollView, can_focus=True):
         self.scroll_to_region(Region(0, new, 1, 1), animate=False)
 
     def action_move(self, rows: int) -> None:
-        """Move by *rows* rows, then on to the nearest row that can be chosen."""
+        """Move the cursor by *rows* rows, then on to the nearest row that can be chosen."""
         if self.rows:
             target = min(max(self.cursor + rows, 0), len(self.rows) - 1)
             self.cursor = self._find_choosable_row(target, 1 if rows > 0 else -1)

@@ -1,4 +1,4 @@
-"""Curve of one setting: the next request over its range, with the current value marked."""
+"""Chart of the next request's size over the range of one setting, with the current value marked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def find_nearest(values: Sequence[float], current: float) -> int:
 
 
 def compute_bar_heights(tokens: Sequence[int], rows: int) -> list[int]:
-    """Return bar heights in eighths of a row, on a scale from zero; differences below ``FLAT_SHARE`` disappear."""
+    """Return bar heights in eighths of a row, from zero; all are equal if they differ by less than ``FLAT_SHARE``."""
     low, high = min(tokens), max(tokens)
     if high - low < high * FLAT_SHARE:
         return [rows * 8] * len(tokens)
@@ -32,7 +32,7 @@ def compute_bar_heights(tokens: Sequence[int], rows: int) -> list[int]:
 def draw_curve(
     name: str, values: Sequence[Any], tokens: Sequence[int], current: Any, width: int, height: int, unit: str = ""
 ) -> list[list[Run]]:
-    """Return the curve as lines of runs: bars with their scale, the values and, from three lines on, a title."""
+    """Return the chart as lines: scaled bars, the range and, in three lines or more, a title; [] if too small."""
     if not values or len(values) != len(tokens) or height < 2 or width < 24:
         return []
     name = name.rpartition(".")[2]
@@ -65,7 +65,7 @@ def draw_curve(
 def _draw_axis(
     canvas: Canvas, values: Sequence[Any], current: Any, label: int, width: int, current_cell: int, unit: str
 ) -> None:
-    """Draw the ends of the range, and the current value below its bar; without a title, and the meaning of the bars."""
+    """Draw the ends of the range and the current value below its bar; without a title, say what the bars measure."""
     first, last, y = format_value(values[0]), format_value(values[-1]), canvas.height - 1
     pointer = f"▲ {format_value(current)}" if current_cell >= 0 else ""
     start = max(0, min(current_cell, width - len(pointer)))

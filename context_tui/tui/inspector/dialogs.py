@@ -125,7 +125,7 @@ async def apply_plan(inspector: InspectorScreen) -> None:
 
 
 async def export_session(inspector: InspectorScreen) -> bool:
-    """Open the export screen, offering to apply the plan first; return whether a file was written."""
+    """Open the export screen, offering to apply the plan if none is applied; return whether a file was written."""
     from context_tui.tui.export.screen import ExportScreen
 
     if not inspector.view.session.origin:
@@ -161,7 +161,7 @@ async def leave(inspector: InspectorScreen) -> None:
 
 
 def request_subagents(inspector: InspectorScreen, message: int) -> bool:
-    """Request to open the subagent sessions started by *message*; return False if there are none."""
+    """Post a request to open the subagent sessions that *message* started; return False if there are none."""
     if message >= len(inspector.view.session):
         return False
     try:

@@ -47,7 +47,7 @@ INITIAL_COUNT_S, COUNT_SLICE_S, COUNT_PAUSE_S = 0.02, 0.008, 0.01
 LINE_WIDTH, COUNT_WIDTH = 48, 9
 """Cells of a choice, and of the number at its end."""
 SURROUNDING_LINES = 8
-"""Lines of the screen without the list: other lines of the dialog, and lines around it."""
+"""Lines of the screen that the list cannot use: other lines of the dialog, and lines around the dialog."""
 
 FilterChoice = tuple[str, str | int]
 
@@ -63,7 +63,7 @@ class FilterLine(NamedTuple):
 def build_filter_lines(
     facts: Facts, current_filter: RowFilter, verdicts: list[str], policy: str, *, applied: bool = False
 ) -> Iterator[FilterLine]:
-    """Yield a line for each condition, with headings; *verdicts* are those that a plan by *policy* may give."""
+    """Yield the headings and conditions of the dialog; *verdicts* are the verdicts that *policy* may give to rows."""
     yield FilterLine("everything", ("", ""))
     yield FilterLine("kind")
     yield from (FilterLine(get_kind_label(kind), ("category", kind)) for kind in ROW_KINDS)
@@ -99,7 +99,7 @@ SLICE_ROWS = 512
 
 
 class FilterCounts:
-    """Row counts grouped by the traits that filters test; ``counted_rows`` says how many are counted so far."""
+    """Row counts grouped by the traits that filters test; ``counted_rows`` is the number of rows counted so far."""
 
     def __init__(self, rows: TimelineRows, marker: RowMarker, path: str = "") -> None:
         self.counted_rows = 0
@@ -136,7 +136,7 @@ class FilterCounts:
 
 
 def find_possible_verdicts(marker: RowMarker, messages: int) -> list[str]:
-    """Return the verdicts that rows may have, in legend order, as far as the plan and context tell."""
+    """Return the verdicts that rows may have under the marker's plan and context, in legend order."""
     plan, context = marker.plan, marker.context
     verdicts = {"kept"} | set(marker.applied_marks.values())
     if plan is not None:
@@ -235,7 +235,7 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
 
     @on(OptionList.OptionSelected)
     def handle_selected(self, event: OptionList.OptionSelected) -> None:
-        """Close the dialog with the chosen condition, or say so if the filter would then list no row."""
+        """Close the dialog with the chosen condition, or show a message if the filter would then list no row."""
         choice = self._lines[event.option_index].choice
         if choice and choice[0] and not self._is_active(choice) and self._count_rows(choice) == 0:
             suffix = " besides what is chosen" if self._current_filter else ""

@@ -1,4 +1,4 @@
-"""Header of the inspector: the session, why its context is full and what can go, the gauge, and its requests."""
+"""Header of the inspector: the session, what fills its context and what can go, a gauge, and its requests."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from context_tui.tui.widgets.styled_text import (
 )
 
 MIN_HISTORY_WIDTH = 24
-"""Cells of the line of recorded sizes for which the texts beside it are shortened."""
+"""Minimum width in cells of the chart of recorded sizes; the texts beside it are shortened to make room."""
 ANSWER_LINES, WIDE_ANSWER_LINES, WIDE_FROM = 3, 2, 108
-"""Most lines of the answer: in a narrow header, and in one of at least ``WIDE_FROM`` cells."""
+"""Maximum number of lines of the answer: in a narrow header, and in one of at least ``WIDE_FROM`` cells."""
 ANSWER_VARIANTS = (
     *((10, 3, False), (10, 2, False), (5, 2, False), (5, 2, True), (4, 2, True), (3, 2, True), (4, 1, True)),
     *((3, 1, True), (3, 0, True), (2, 0, True), (1, 0, True)),
@@ -47,7 +47,7 @@ Line = list[Run]
 
 
 def format_window_source(window: Window, width: int) -> str:
-    """Format how the window size was guessed, or "" if the size was not guessed."""
+    """Format a note on how the window size was guessed, or "" if it was not guessed."""
     if window.source not in ("assumed", "inferred"):
         return ""
     if width < 72:
@@ -56,7 +56,7 @@ def format_window_source(window: Window, width: int) -> str:
 
 
 def format_window_alternatives(window: Window) -> str:
-    """Format other window sizes that the model may have, or "" if there are none or the size is a guess."""
+    """Format a note on other window sizes that the model may have, or "" if there are none or the size is a guess."""
     sizes = " or ".join(f"{tokens:,}" for tokens in window.alternatives)
     return f"the window may be {sizes}: w sets it" if sizes and not format_window_source(window, 100) else ""
 
@@ -64,7 +64,7 @@ def format_window_alternatives(window: Window) -> str:
 def format_answer_variants(
     tokens: int, window: int, origin: SizeSource, fullness: Fullness | None
 ) -> Iterator[list[Line]]:
-    """Yield a text on how full the context is and, if *fullness* is known, why and what can go, in shorter variants."""
+    """Yield variants, longest first, of a text on how full the context is and, given *fullness*, why."""
     level = _split_words(f"{format_level(tokens, window, origin)}.", f"bold {BAD}" if tokens > window else BOLD)
     if fullness is None:
         yield level
@@ -85,7 +85,7 @@ def _split_words(text: str, style: str) -> list[Line]:
 
 
 class HeaderBar(LinesPane):
-    """A header with the session's name, why its context is full, a gauge, and a chart of the recorded sizes.
+    """A header with the session's name, what fills its context, a gauge, and a chart of the recorded sizes.
 
     If there are too few lines, the chart of recorded sizes is left out first, then the gauge.
     """
@@ -93,7 +93,7 @@ class HeaderBar(LinesPane):
     DEFAULT_CSS = "HeaderBar { height: 5; }"
 
     def __init__(self, choose_message: Callable[[int], object], *, id: str | None = None) -> None:
-        """Create a header; *choose_message* receives the message of a request, drop or new context that is clicked."""
+        """Create a header; clicking on a request, drop or new context calls *choose_message* with its message."""
         super().__init__(self._build_lines, id=id)
         self._choose_message = choose_message
         self.session: Session | None = None
@@ -116,9 +116,9 @@ class HeaderBar(LinesPane):
         token_table: TokenTable | None = None,
         following: bool = False,
     ) -> None:
-        """Show a session as it is at the point where *context* ends.
+        """Show *session* with *context*, its context at the planning point.
 
-        *fullness* is None until it is computed; while a session is followed, the last answer then stays.
+        *fullness* is None until it is computed; if *following*, the previous one is shown in the meantime.
         """
         if fullness is None and following and self.session and self.session.info.path == session.info.path:
             fullness = self._fullness if self._shown_context and context.at >= self._shown_context.at else None
@@ -132,7 +132,7 @@ class HeaderBar(LinesPane):
         self.refresh()
 
     def show_progress(self, progress: float, messages: int) -> None:
-        """Show how much has been read: *progress* as a share of the file, and *messages* if none was shown yet."""
+        """Show *progress*, the share of the file read, and until messages are shown, the number of *messages* read."""
         self._progress = progress
         if self._read_messages is not None:
             self._read_messages = messages

@@ -1,4 +1,4 @@
-"""Totals of each mark over the whole context, with the first and last message that has it."""
+"""Totals of the marks in the whole context, each with the first and last message that has it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from context_tui.tui.timeline.rows import WHOLE_MESSAGE, TimelineRows
 from context_tui.tui.timeline.turns import ACTION_VERBS, find_overlaps, subtract_ranges
 
 MAX_MARKED_ROWS = 2_000
-"""Maximum number of rows for which those protected are counted, row by row."""
+"""Maximum number of rows in a session whose protected rows are counted one by one."""
 JUMP_KEYS = "< > go there"
 OUTSIDE_LABELS = {"before": "outside", "after": "later"}
 VERDICT_BY_VERB = {verb: ACTION_PAST_TENSE[action] for action, verb in ACTION_VERBS.items()}
@@ -31,19 +31,19 @@ class MarkTally:
     last: int = -1
 
     def add(self, count: int, first: int, last: int) -> None:
-        """Add *count* marks that lie in the messages from *first* to *last*, which is included."""
+        """Add *count* marks in the messages from *first* to *last*, inclusive."""
         self.count += count
         self.first, self.last = min(first, self.first if self.first >= 0 else first), max(last, self.last)
 
     def format_variants(self, name: str, short_name: str, keys: str = "") -> tuple[str, ...]:
-        """Format the count with its message range, longest variant first; *keys* move from mark to mark."""
+        """Format the count with its message range, longest variant first; *keys* names the keys that go there."""
         places = f"#{self.first:,} to #{self.last:,}" if self.first != self.last else f"#{self.first:,}"
         long, short = f"{name}: {format_count(self.count, self.noun)}, {places}", f"{short_name} {self.count:,}"
         return (*([f"{long} ({keys})"] if keys else []), long, f"{short}, {places}", short)
 
 
 def format_mark_totals(rows: TimelineRows, marker: RowMarker) -> dict[str, tuple[str, ...]]:
-    """Return texts with the total for each mark that occurs, by verdict, each with its longest variant first."""
+    """Return, keyed by verdict, variants of a text with the total of each mark that occurs, longest variant first."""
     context, totals = marker.context, dict[str, tuple[str, ...]]()
     for verdict, tally in _tally_changes(marker).items():
         name = VERDICT_PHRASES[verdict] if marker.plan else VERDICT_LABELS[verdict]
@@ -65,7 +65,7 @@ def format_mark_totals(rows: TimelineRows, marker: RowMarker) -> dict[str, tuple
 
 
 def _tally_changes(marker: RowMarker) -> dict[str, MarkTally]:
-    """Count the removed messages and changed blocks of the plan, or else of the applied plan, by verdict."""
+    """Return, keyed by verdict, the counts of messages and blocks that the plan, or else the applied plan, changes."""
     plan, tallies, block_message = marker.plan, dict[str, MarkTally](), marker.context.facts.block_message
     if plan is None:
         for row, verdict in marker.applied_marks.items():

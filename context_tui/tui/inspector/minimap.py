@@ -28,14 +28,14 @@ _STYLE_NAMES = ("kept", "cleared", "truncated", "summarised", "dropped", "outsid
 
 
 class MapSegment(NamedTuple):
-    """The rows that share one line on the map: their tokens, and the verdict on most of their changed bytes."""
+    """One line of the map: the tokens of its rows, and the verdict on most of their changed bytes."""
 
     tokens: int
     verdict: str
 
 
 def build_map_segments(rows: TimelineRows, plan: Plan | None, first: int, point: int, lines: int) -> list[MapSegment]:
-    """Divide *rows* into at most *lines* equal segments; messages before *first* or from *point* on are outside."""
+    """Divide *rows* into up to *lines* equal segments; messages before *first*, or at or after *point*, are outside."""
     total = len(rows)
     lines = min(lines, total)
     if lines <= 0:
@@ -82,7 +82,7 @@ class Minimap(Widget):
     COMPONENT_CLASSES = {f"minimap--{part}" for part in _STYLE_NAMES}
 
     def __init__(self, select_share: Callable[[float], object], *, id: str | None = None) -> None:
-        """Create a map; *select_share* receives the height of a click or drag, from 0 at the top to 1."""
+        """Create a map; *select_share* receives the place of a click or drag, from 0 (top) to 1 (bottom)."""
         super().__init__(id=id)
         self._select_share = select_share
         self._segments: list[MapSegment] = []
@@ -91,7 +91,7 @@ class Minimap(Widget):
         self._window = range(0)
 
     def show(self, build_segments: Callable[[int], list[MapSegment]]) -> None:
-        """Draw the map; *build_segments* returns its segments for a number of lines, and is called again on resize."""
+        """Draw the segments that *build_segments* returns for the map's number of lines, now and after each resize."""
         self._build_segments = build_segments
         segments = build_segments(self.size.height)
         if segments != self._segments:

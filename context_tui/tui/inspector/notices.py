@@ -26,7 +26,7 @@ MAX_WRAP_LOSS = 12
 
 
 def format_next_step(view: View, first_firing: int | None, parameters: Iterable[Parameter], width: int = 200) -> str:
-    """Format a key to try, as in ``Next: a summarises in a copy``, or "" if nothing can be planned.
+    """Format the key to try next, as in ``Next: a summarises in a copy``, or "" if nothing can be planned.
 
     *first_firing* is the message before which the policy would first have fired, -1 if it never would, or None if it is
     unknown. *parameters* are the policy's settings.
@@ -56,7 +56,7 @@ def format_next_step(view: View, first_firing: int | None, parameters: Iterable[
 def _find_step_to_firing(view: View, parameter: Parameter) -> tuple[str, Number] | None:
     """Return the arrow key that moves a setting to the nearest value at which the policy fires, and that value.
 
-    Settings of a policy in a chain have none.
+    Return None if no value makes the policy fire, or if the setting belongs to a policy in a chain.
     """
     policy, params, scale = POLICIES[view.policy], view.policy_params, parameter.scale
     value = None if parameter.owner else parameter.get_effective_value(get_value(policy, params, parameter.name))
@@ -76,7 +76,7 @@ def _find_step_to_firing(view: View, parameter: Parameter) -> tuple[str, Number]
 
 
 def format_key_hint(*, demo: bool, settings: str = "", width: int = 200) -> str:
-    """Format a hint of the first keys to press, or of restored *settings*, in the longest form that fits *width*."""
+    """Format a hint on the first keys to press, or on restored *settings*, in the longest form that fits *width*."""
     all_keys = "Z turns with their tokens, P policy, ←→ its value, > what it changes, l replay, ? all keys"
     forms = [all_keys]
     if settings:
@@ -106,7 +106,7 @@ def format_reading(session: Session, progress: float) -> str:
 
 
 def format_problems(session: Session) -> str:
-    """Format how many records could not be read; problems that are not records are counted as problems."""
+    """Format how many records could not be read, or the number of problems if some of them are not records."""
     facts, count = session.facts, len(session.facts.problems)
     if facts.record_kind.count(RecordKind.PROBLEM) == count:
         return f"{count:,} of {format_count(len(facts.record_kind), 'record')} could not be read"
@@ -114,7 +114,7 @@ def format_problems(session: Session) -> str:
 
 
 def format_branches(session: Session, width: int) -> str:
-    """Format what the rewound branches hold and the command that opens the first one, or "" if there are none."""
+    """Format the size of the rewound branches and the command that opens the first one, or "" if there are none."""
     branches = session.facts.rewound_branches
     if not branches:
         return ""

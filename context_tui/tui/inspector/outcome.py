@@ -1,4 +1,4 @@
-"""Outcome of a plan as text: the next request, the trigger, and the difference from the settings before.
+"""Outcome of a plan as text: its effect, the next request, the trigger, and the difference from earlier settings.
 
 Independent of widgets. A size with ``~`` is an estimate, at least in part.
 """
@@ -30,7 +30,7 @@ Paragraph = list[list[Run]]
 
 @dataclass(frozen=True, slots=True)
 class PlanOutcome:
-    """The totals of a plan: results changed, by verb, other blocks changed, messages removed, and the next request.
+    """Totals of a plan: changed results keyed by verb, dropped messages, the next request, and other changes.
 
     ``tokens_before`` and ``tokens_after`` are the context's sizes without and with the plan, by ``bytes/4``.
     """
@@ -49,7 +49,7 @@ class PlanOutcome:
     tokens_after: int = 0
 
     def compute_request_sizes(self, tokens_after: Sequence[int]) -> list[int]:
-        """Return the next request's size for each of *tokens_after*, sizes by ``bytes/4``; 0 stays 0."""
+        """Return the size of the next request for each context size in *tokens_after*, by ``bytes/4``; 0 stays 0."""
         removed_tokens, request = self.tokens_before - self.tokens_after, self.request
         # A policy's own estimator differs from bytes/4 by this factor.
         factor = (request.removed_tokens - request.inserted_tokens) / removed_tokens if removed_tokens else 1.0
@@ -61,7 +61,7 @@ _outcomes_by_plan: WeakKeyDictionary[Plan, dict[TokenTable | None, PlanOutcome]]
 
 
 def compute_outcome(plan: Plan, token_table: TokenTable | None = None) -> PlanOutcome:
-    """Return a plan's totals, cached; *token_table*, or else the policy's own estimator, measures the next request."""
+    """Return a plan's totals (cached), the next request measured by *token_table* or the policy's own estimator."""
     outcomes = _outcomes_by_plan.setdefault(plan, {})
     if token_table not in outcomes:
         request = compute_next_request(plan, token_table=token_table)
@@ -131,13 +131,13 @@ def format_result_variants(outcome: PlanOutcome, *, by_hand: bool = False) -> li
 
 
 def format_size_change(request: NextRequest) -> str:
-    """Format by what share the plan shrinks or grows the next request, as in ``−40 %``."""
+    """Format the change of the next request as a percentage of its size without the plan, as in ``−40 %``."""
     saved_tokens = request.tokens_before - request.tokens_after
     return format_saved_share(saved_tokens, request.tokens_before, brief=True) if request.tokens_before else "0 %"
 
 
 def format_limit(trigger: Trigger) -> str:
-    """Format when a trigger fires, as in ``at 112k`` or ``at 300 s``, or "" if it has no limit."""
+    """Format the limit at which a trigger fires, as in ``at 112k`` or ``at 300 s``, or "" if it has none."""
     if trigger.threshold is None:
         return ""
     return f"at {_format_quantity(trigger.threshold, trigger.unit)}"
@@ -150,9 +150,9 @@ def _format_quantity(number: int, unit: str) -> str:
 
 
 def format_planned_effect(plan: Plan) -> str:
-    """Format what a plan does, or what the steps of a chain do; "" if nothing.
+    """Format the effect of a plan or of the steps of a chain, or "" if there is none.
 
-    An effect that needs force, because the policy or step would not fire now, follows ``if forced``.
+    The effect of a policy or step that would not fire now is preceded by ``if forced``.
     """
     steps = plan.steps or (plan,)
     effect = format_effect(compute_outcome(plan))
@@ -220,7 +220,7 @@ def format_value(value: Any) -> str:
 def format_difference_variants(
     changes: list[tuple[str, Any, Any]], old: PlanOutcome, new: PlanOutcome
 ) -> list[Paragraph]:
-    """Format *changes* (name, old, new) and what changed in the outcome, first with the names, then without."""
+    """Format *changes*, as (name, old, new), with their effect on the outcome: one variant with names, one without."""
     effects = []
     old_results, new_results = sum(old.changed_results.values()), sum(new.changed_results.values())
     if old_results != new_results:

@@ -1,4 +1,4 @@
-"""Drawing of the inspector's panes from its controller."""
+"""Helper that draws the inspector's panes from the state of its controller."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class InspectorPanes:
 
     @property
     def location(self) -> Location:
-        """The selected location, or if no row is listed, the one selected last."""
+        """The selected location, or the last selected one if no row is listed."""
         timeline = self._screen.query_one(Timeline)
         return timeline.location if timeline.listed_count else self._controller.view.cursor
 
     def draw(self) -> None:
-        """Draw the timeline and the settings at once, and the slower panes when no key is pressed for a moment."""
+        """Draw the timeline and settings at once, and slower panes when nothing has changed for ``REST_DELAY_S``."""
         self.draw_timeline()
         self.draw_panel()
         self._rest_timer = self._restart_timer(self._rest_timer, REST_DELAY_S, self._draw_rest)
@@ -104,7 +104,7 @@ class InspectorPanes:
         return None if firings is None else firings.points[0] if firings.points else -1
 
     def draw_title(self) -> None:
-        """Draw the title of the settings: the policy's name, with as much about it as the width allows."""
+        """Draw the title of the settings: the policy's name and as much of its description as fits."""
         view, width = self._controller.view, self._screen.size.width - 4
         number = view.listed_policies.index(view.policy) + 1
         title = f"applied: {view.policy}" if view.applied else format_policy_title(view.policy, number, width)
@@ -135,7 +135,7 @@ class InspectorPanes:
         self.draw_status()
 
     def draw_visible_range(self) -> None:
-        """Highlight the visible rows on the map, and list the marks that they bear in the legend."""
+        """Highlight the visible rows on the map, and explain their marks in the legend."""
         timeline = self._screen.query_one(Timeline)
         self._screen.query_one(Minimap).show_window(*timeline.visible_share)
         unit = format_token_column(self._controller.token_table)
@@ -182,7 +182,7 @@ class InspectorPanes:
         self.draw_status()
 
     def draw_status(self) -> None:
-        """Draw the status line: the next step and the first keys while the view is fresh, and the notice."""
+        """Draw the status line: the notice and, until the view is changed, the next step and first keys to press."""
         controller, view, screen = self._controller, self._controller.view, self._screen
         width, is_low = screen.size.width - 2, screen.has_class("-low")
         step = keys = ""
@@ -246,7 +246,7 @@ class InspectorPanes:
         )
 
     def _format_runtime_sizes(self, location: Location) -> str:
-        """Format the sizes that the runtimes assumed before a message; empty until they are computed."""
+        """Format the size that the runtime assumed before a message, or start computing it and return ""."""
         session, sizes = self._controller.view.session, self._controller.analysis.runtime_sizes
         if sizes is not None and sizes.covers(session, location.message):
             return sizes.format_size(location.message)

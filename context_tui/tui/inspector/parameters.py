@@ -48,9 +48,9 @@ NARROW_WIDTH = 72
 
 
 def fit_paragraphs(paragraphs: Sequence[Sequence[Paragraph]], width: int, room: int, below: int = 0) -> list[list[Run]]:
-    """Lay out paragraphs in *room* lines, given the variants of each paragraph, the longest first.
+    """Return at most *room* lines with one variant of each paragraph, whose variants are given longest first.
 
-    They are shortened in turn, the last one first, then cut. If possible, *below* lines are left free.
+    The paragraphs are shortened in turn, from last to first, then cut. If possible, *below* lines stay free.
     """
     wrapped = [[wrap_parts(parts, width) for parts in variants] for variants in paragraphs]
     min_lines = sum(min(map(len, variants)) for variants in wrapped)
@@ -135,9 +135,9 @@ class ParameterPanel(Widget):
         return self.rows.current_parameter.name if self.rows.current_parameter else ""
 
     def show(self, view: View, *, first: int | None = None, token_table: TokenTable | None = None) -> None:
-        """Show the settings in effect at the view's point, with the outcome of its plan, which *token_table* sizes.
+        """Show the settings in effect at the view's point and the outcome of its plan, measured by *token_table*.
 
-        The policy first fires before message *first*, which is -1 if it never does and None until that is computed.
+        *first* is the message before which the policy first fires, -1 if it never does, or None until that is known.
         """
         policy, params, context, plan = view.policy, view.policy_params, view.context, view.plan
         definition = POLICIES[policy]
@@ -170,7 +170,7 @@ class ParameterPanel(Widget):
     def _update_difference(
         self, policy: str, context: Context, values: dict[str, Any], outcome: PlanOutcome | None
     ) -> None:
-        """Format the difference from the settings before; it stays until the next change."""
+        """Update the text on what the last change of settings did; clear it if the policy or context changed."""
         if policy != self.policy or context is not self._shown_at:
             self._difference = []
             self.curve.clear()
@@ -199,7 +199,7 @@ class ParameterPanel(Widget):
         return sorted({*values[: MAX_CURVE_POINTS - 1], current}) if current is not None else values
 
     def show_curve(self, name: str, values: Sequence[Any], tokens_after: Sequence[int]) -> None:
-        """Draw the curve if *name* is still selected; *tokens_after* are context sizes after each plan."""
+        """Draw the curve if setting *name* is still selected; *tokens_after* are the context sizes after each plan."""
         parameter = self.rows.current_parameter
         if parameter and self._outcome and name == parameter.name:
             requests = self._outcome.compute_request_sizes(tokens_after)

@@ -1,4 +1,4 @@
-"""Records of a session as text: those that could not be read, and the JSON of the last request before the point."""
+"""Screens for the records that could not be read, and for the JSON of the last request before the planning point."""
 
 from __future__ import annotations
 

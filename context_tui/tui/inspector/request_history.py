@@ -1,7 +1,7 @@
-"""Recorded context of every request as one line of columns, with new contexts, drops and the point marked.
+"""One-line chart of the context size of every request, with new contexts, drops and the planning point marked.
 
-Independent of widgets. A column shows one request, or the largest or smallest context of several: the one that differs
-more from the previous column, so that peaks and drops are visible in any width.
+Independent of widgets. A column shows one request, or the largest or smallest of several, whichever differs more from
+the previous column, so that peaks and drops are visible at any width.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HISTORY_GAP = 3
 
 
 class HistoryEvent(NamedTuple):
-    """A new context or a drop of the recorded size, told apart by its ``glyph``, before the given request."""
+    """A new context or a drop of the recorded size before a request; ``glyph`` tells which of the two it is."""
 
     request: int
     message: int
@@ -43,12 +43,12 @@ class RequestHistory:
 
     @cached_property
     def peak(self) -> int:
-        """The number of the request with the largest context, or -1 if there are no requests."""
+        """The index of the request with the largest context, or -1 if there are no requests."""
         return max(range(len(self.tokens)), key=self.tokens.__getitem__, default=-1)
 
 
 class WindowCrossing(NamedTuple):
-    """The message at which the context first exceeded a share of the window, and whether it has since stayed above."""
+    """The message at which the context exceeded a share of the window, and whether it has stayed above that since."""
 
     message: int
     is_lasting: bool
@@ -56,7 +56,7 @@ class WindowCrossing(NamedTuple):
 
 @lru_cache(maxsize=4)
 def find_window_crossings(history: RequestHistory, window: int, at: int) -> dict[int, WindowCrossing]:
-    """Return for each percentage its crossing before *at*: the latest if the size is still above it, else the first."""
+    """Return crossings before *at*, keyed by percentage: the latest if the size is still above it, else the first."""
     point, crossings = bisect_left(history.messages, at), {}
     for tick in WINDOW_TICKS:
         limit, row = window * tick / 100, point
@@ -92,7 +92,7 @@ class HistoryColumn(NamedTuple):
 
 @lru_cache(maxsize=8)
 def build_history_columns(history: RequestHistory, width: int) -> list[HistoryColumn | HistoryEvent]:
-    """Return at most *width* columns with the events between them, leaving events out if they need too much room."""
+    """Return at most *width* columns and events in order; events are left out if they need too much room."""
     count = len(history.tokens)
     if not count or width < 1:
         return []
@@ -122,7 +122,7 @@ def build_history_columns(history: RequestHistory, width: int) -> list[HistoryCo
 
 
 def draw_history(history: RequestHistory, width: int, window: int, at: int) -> list[Run]:
-    """Draw the chart in at most *width* cells, with a sign before message *at* and later requests muted."""
+    """Draw the chart in at most *width* cells, with the planning point *at* marked and later requests muted."""
     point, columns = _build_columns_at(history, width, at)
     largest = (history.tokens[history.peak] if history.tokens else 0) or 1
     canvas = Canvas(len(columns))
@@ -140,7 +140,7 @@ def draw_history(history: RequestHistory, width: int, window: int, at: int) -> l
 
 
 def find_message_at_cell(history: RequestHistory, width: int, at: int, cell: int) -> int | None:
-    """Return the message for the event or largest request in a cell of the chart, or None for other cells."""
+    """Return the message of the event, or of the largest request, in a cell of the chart; None for other cells."""
     _, columns = _build_columns_at(history, width, at)
     column = columns[cell] if 0 <= cell < len(columns) else None
     if column is None or isinstance(column, HistoryEvent):
@@ -151,7 +151,7 @@ def find_message_at_cell(history: RequestHistory, width: int, at: int, cell: int
 def _build_columns_at(
     history: RequestHistory, width: int, at: int
 ) -> tuple[int, list[HistoryColumn | HistoryEvent | None]]:
-    """Return the first request after *at*, and the content of each cell, where None is the point."""
+    """Return the first request answered at or after *at*, and the content of each cell, None for the planning point."""
     point = bisect_left(history.messages, at)
     if point >= len(history.messages):
         return point, [*build_history_columns(history, width)]
@@ -161,12 +161,12 @@ def _build_columns_at(
 
 
 def _is_after(column: HistoryColumn | HistoryEvent, point: int, at: int) -> bool:
-    """Return whether a column ends after request *point*, or an event is not before message *at*."""
+    """Return whether a column ends after request *point*, or an event is at or after message *at*."""
     return column.message >= at if isinstance(column, HistoryEvent) else column.end > point
 
 
 def format_window_crossings(history: RequestHistory, window: int, at: int, is_full: bool) -> str:
-    """Format when requests before *at* exceeded shares of the window: every share if *is_full*, else the lowest."""
+    """Format where the context exceeded shares of the window before *at*: all shares if *is_full*, else the lowest."""
     crossings = find_window_crossings(history, window, at)
     if not crossings:
         has_later = at <= max(history.messages, default=-1)
@@ -179,7 +179,7 @@ def format_window_crossings(history: RequestHistory, window: int, at: int, is_fu
 
 
 def format_legend_variants(history: RequestHistory, window: int, at: int) -> Iterator[tuple[str, list[Run]]]:
-    """Yield the texts to put before and after the chart, longest variant first."""
+    """Yield pairs of the text before the chart and the runs after it, longest variant first."""
     if not history.tokens:
         for text in ("no usage recorded: sizes are estimates", "no usage recorded"):
             yield "", [(text, MUTED)]
@@ -203,7 +203,7 @@ def format_legend_variants(history: RequestHistory, window: int, at: int) -> Ite
 def format_history_line(
     history: RequestHistory, width: int, window: int, at: int, min_width: int
 ) -> tuple[list[Run], range]:
-    """Format the chart with its texts in *width* cells, and return its cells; *min_width* are reserved for it."""
+    """Return a line of the chart with its texts, and the cells of the chart: *min_width* or more, if there is room."""
     name, legend, room = "", list[Run](), 0
     min_width = min(min_width, len(history.tokens) + len(history.events) + 1)
     for name, legend in format_legend_variants(history, window, at):

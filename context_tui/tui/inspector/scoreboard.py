@@ -1,4 +1,4 @@
-"""Scoreboard: the trigger, effect and next request of each policy with its settings."""
+"""Scoreboard of the policies: whether each would fire now, its effect, and the size of the next request."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ class ScoreRow(NamedTuple):
 
     @property
     def run_label(self) -> str:
-        """The text in the column on whether the policy would fire, such as ``no (at 112k)``; may be ""."""
+        """Text on whether the policy would fire now, such as ``no (at 112k)``, or "" if it has no plan."""
         if self.runs is None:
             return "by hand" if self.request else ""
         return "yes" if self.runs else f"no ({self.limit})" if self.limit else "no"
 
 
 def build_score_row(plan: Plan, token_table: TokenTable | None = None) -> ScoreRow:
-    """Build a policy's line from its plan; *token_table*, or else the policy's estimator, sizes the next request."""
+    """Build a policy's line from its plan; *token_table* or else its own estimator measures the next request."""
     outcome, trigger = compute_outcome(plan, token_table), plan.trigger
     runs = None if trigger.by_hand else trigger.fires
     limit, changes = "" if runs else format_limit(trigger), bool(format_effect(outcome))
@@ -119,7 +119,7 @@ def fit_score_columns(rows: Sequence[ScoreRow], width: int) -> ColumnFitter:
 
 
 def format_score_heading(columns: ColumnFitter, width: int, measure_label: str = "") -> list[Run]:
-    """Format the headings; *measure_label* names the token measure unless it is each policy's own."""
+    """Format the column headings; *measure_label* names the token measure, or is "" if each policy uses its own."""
     text = "   " + "policy".ljust(columns["name"])
     if columns["runs"]:
         text += f"  {RUNS_HEADING if columns['runs'] >= len(RUNS_HEADING) + 2 else 'now'}".ljust(columns["runs"])
@@ -172,7 +172,7 @@ def format_score_line(number: int, row: ScoreRow, is_current: bool, columns: Col
 
 
 def format_policy_title(name: str, number: int, width: int) -> str:
-    """Format a title in *width* cells, with the policy's number as its key, its name and what it does."""
+    """Format a policy's title in *width* cells: the number key that chooses it, its name and its description."""
     policy = POLICIES[name]
     digit = f"{number} " if number <= MAX_POLICY_DIGIT else ""
     origin, _, effect = policy.about.partition(": ")

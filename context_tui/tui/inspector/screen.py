@@ -1,4 +1,4 @@
-"""Inspector screen: one session and one plan in an immutable view, which every key replaces."""
+"""Inspector screen: an immutable view of one session and its plan, which the user's commands replace."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ FULL_SCREENS = {
     "problems": ("inspector.records", "build_problems_screen"),
     "request": ("inspector.records", "build_request_screen"),
 }
-"""Module and builder of each view of the session that has a screen of its own, by the name in ``keys.toml``."""
+"""Module and builder function of each full screen for the session, keyed by its name in ``keys.toml``."""
 
 
 class InspectorScreen(WorkErrorHandler, Screen[None]):
@@ -157,7 +157,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     @property
     def location(self) -> Location:
-        """The selected location, or if no row is listed, the one selected last."""
+        """The selected location, or the last selected one if no row is listed."""
         return self.panes.location
 
     def run_command(self, command: Callable[..., Result], *arguments: Any) -> Result | None:
@@ -176,7 +176,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         return result
 
     def run_and_show(self, command: Callable[..., object], *arguments: Any) -> None:
-        """Run a controller command; notify the user of a returned text, or scroll to a returned range of rows."""
+        """Run a controller command, then show the text that it returns in a notification, or scroll to the rows."""
         result = self.run_command(command, *arguments)
         if isinstance(result, str) and result:
             self.show_notification(result)
@@ -282,7 +282,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         self.panes.draw_detail_soon()
 
     def action_enter(self) -> None:
-        """Fold or unfold the selected turn, or follow a call; open any other row."""
+        """Fold or unfold the selected turn, follow the selected call, or else open the row's full text."""
         if not self.query_one(Timeline).listed_count:
             return
         if self.location.block == TURN_HEAD:
@@ -295,7 +295,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self._follow_call(location)
 
     def _follow_call(self, location: Location) -> bool:
-        """Go from a call to its subagent, or to its result and back; return False if there is no such place."""
+        """Go from a call to its subagent, or between a call and its result; return False if there is no such place."""
         if location.block < 0 and dialogs.request_subagents(self, location.message):
             return True
         counterpart = self.view.find_counterpart(location)
@@ -370,7 +370,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.query_one(BreakdownView).focus()
 
     def _show_side(self, name: str) -> None:
-        """Show the detail or the breakdown, which gets more room for its bars."""
+        """Show the detail or the breakdown in the side pane, which is wider for the bars of the breakdown."""
         self.query_one(ContentSwitcher).current = name
         self.set_class(name == "breakdown", "-parts")
 
@@ -425,7 +425,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.app.push_screen(screen, lambda command: self.run_and_show(command) if command else None)
 
     def action_back(self) -> None:
-        """End the first that is active: reading, the search, an open message, the filter, the planning point."""
+        """End the first of these that is active: reading, search, an open message, the filter, the planning point."""
         bar, timeline = self.query_one(SearchBar), self.query_one(Timeline)
         if self.controller.is_reading:
             self.jobs.cancel("read")
@@ -447,7 +447,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
 
 def build_full_screen(name: str, controller: Controller) -> Screen[Any]:
-    """Build the named view of the session, importing it on first use; CommandRefused if it has nothing to show."""
+    """Build the named full screen, importing it on first use; raise CommandRefused if it has nothing to show."""
     module, builder = FULL_SCREENS[name]
     screen: Screen[Any] = getattr(import_module(f"context_tui.tui.{module}"), builder)(controller)
     return screen

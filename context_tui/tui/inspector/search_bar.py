@@ -40,7 +40,7 @@ class SearchBar(Horizontal):
         self.query_one(Input).focus()
 
     def start_if_changed(self) -> None:
-        """Start the search that the controller holds in a thread, unless that search was already started."""
+        """Start a thread for the controller's search, unless that search was already started."""
         search = self._controller.search
         if search.number == self._started_number:
             return

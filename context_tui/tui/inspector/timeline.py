@@ -84,7 +84,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         cursor: Location | None = None,
         empty_text: str = "",
     ) -> None:
-        """List *listed_rows* in the order given, with the marks by *marker*, or *empty_text* if there are no rows."""
+        """List *listed_rows* in the order given, with marks from *marker*; show *empty_text* if there are no rows."""
         self._empty_text = empty_text
         is_same = rows is self._rows and listed_rows is self._listed
         self._rows, self._reader, self._marker, self._listed = rows, reader, marker, listed_rows
@@ -141,7 +141,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def visible_share(self) -> tuple[float, float]:
-        """The visible range as two shares, of all rows, or of the listed rows if they are filtered or sorted."""
+        """Start and end of the visible range, as shares of all rows, or of the listed rows if filtered or sorted."""
         lines, total = self._get_visible_lines(), max(len(self._rows), 1)
         if isinstance(self._listed, array):
             return lines.start / max(self.listed_count, 1), lines.stop / max(self.listed_count, 1)
@@ -149,7 +149,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return first / total, (self._listed[lines.stop] if lines.stop < self.listed_count else total) / total
 
     def select_share(self, share: float) -> None:
-        """Select the row at *share*, counted from 0 to 1 in the same way as ``visible_share``."""
+        """Select the row at *share*, a position from 0 to 1 on the scale of ``visible_share``."""
         if isinstance(self._listed, array):
             self.cursor = int(share * self.listed_count)
         else:
@@ -169,7 +169,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return names
 
     def _is_folded(self, row: int) -> bool:
-        """Return whether any row of the turn is missing from the list below the head."""
+        """Return whether the turn with the heading *row* is folded, so that the row after the heading is not listed."""
         next_line = find_line(self._listed, row) + 1
         return (self._listed[next_line] if next_line < self.listed_count else len(self._rows)) != row + 1
 
@@ -296,7 +296,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self.cursor = self.listed_count - 1 if line < 0 else line
 
     async def on_click(self, event: events.Click) -> None:
-        """Select the clicked row; open it on a double click, and fold a turn on a click on its sign."""
+        """Select the clicked row; open it on a double click, and toggle the fold of a turn on a click on its sign."""
         offset = event.get_content_offset(self)
         if offset is None:
             return

@@ -109,7 +109,7 @@ class Legend(Widget):
         self._update_labels()
 
     def show_totals(self, totals: Mapping[str, Sequence[str]]) -> None:
-        """Show *totals*, which maps a mark's style to variants of the text with its total, longest first."""
+        """Show *totals*, which holds variants of the text with each mark's total, longest first, keyed by style."""
         if totals != self._totals:
             self._totals, self.shown = totals, ()
             self._update_labels()
@@ -137,7 +137,7 @@ class Legend(Widget):
 def fit_legend(
     style_names: Sequence[str], totals: Mapping[str, Sequence[str]], width: int, unit: str = DEFAULT_UNIT
 ) -> list[tuple[str, str]]:
-    """Choose (style, text) pairs that fit in *width* cells with the texts after them; open turns and bars come last."""
+    """Return (style, text) pairs that fit in *width* cells; open turns and bars come last, and are left out first."""
     forms = {
         name: totals.get(name) or ((VERDICT_LABELS[name],) if name in VERDICT_LABELS else SIGN_LABELS[name][1:])
         for name in style_names
@@ -158,7 +158,7 @@ def fit_legend(
 
 
 class StatusLine(Static):
-    """A text of one or two lines, below the next step and the first keys if given; hidden when all are empty."""
+    """A notice of one or two lines, below a line with the next step and the first keys; hidden if all are empty."""
 
     DEFAULT_CSS = "StatusLine { display: none; &.-said { display: block; } }"
 

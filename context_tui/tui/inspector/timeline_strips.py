@@ -50,7 +50,7 @@ class TimelineColumns:
         return max(self.width - TOKENS_WIDTH - (self.bar + 1 if self.bar else 0), 0)
 
     def format_bar(self, tokens: int, largest: int) -> str:
-        """Format a bar whose full length means *largest* tokens; blank if *tokens* is too small to show."""
+        """Format a bar whose full length stands for *largest* tokens; blank if *tokens* is too small to show."""
         if tokens * self.bar * 3 <= largest:
             return " " * (self.bar + 1)
         return (BAR_GLYPH * min(-(-tokens * self.bar // largest), self.bar)).ljust(self.bar + 1)
@@ -97,7 +97,7 @@ def paint_row(row: RowCells, columns: TimelineColumns, largest: int, styles: Sty
 def paint_head(
     turn: TurnSummary, preview: str | None, columns: TimelineColumns, largest: int, styles: Styles, overlay: Style
 ) -> Strip:
-    """Paint a turn's heading: a rule, or if *preview* is given because the turn is folded, its text and a bar."""
+    """Paint a turn's heading: a rule with its name or, for a folded turn, its name, its *preview* and a bar."""
     dim = styles["outside"] if turn.outside else None
     head, text, quiet = (dim or styles[name] for name in ("head", "text", "about"))
     verdict_style = styles.get(turn.verdict, quiet)
@@ -145,7 +145,7 @@ def _build_strip(parts: Sequence[tuple[str, Style]], width: int, text: Style, ov
 def paint_column_heads(
     columns: TimelineColumns, title: str, styles: Styles, rule_glyph: str, listed_variants: Sequence[str], unit: str
 ) -> Strip:
-    """Paint the title, one of *listed_variants* (the longest first), and the headings for which there is room."""
+    """Paint the title, the first of *listed_variants* that fits, and the headings for which there is room."""
     preview_start, tokens = columns.kind_start + KIND_WIDTH, columns.tokens_start + TOKENS_WIDTH - 1 - len(unit)
     heads = [(columns.kind_start - 2, "#"), (columns.kind_start, "kind"), (preview_start, "first words")]
     all_end = preview_start + len("first words") + 3

@@ -42,19 +42,19 @@ MAX_PLANNED_MESSAGES = 50_000
 
 
 class InspectorWorkers:
-    """The inspector's background threads; each passes its result to a function that the screen calls."""
+    """The inspector's background threads, each of which passes its result to a callback in the event loop."""
 
     def __init__(
         self, screen: Screen[Any], analysis: AnalysisCache, show_measure: Callable[[View, str], object]
     ) -> None:
-        """Create the threads; *show_measure* receives a view with a measured session, or with an error."""
+        """Create a helper; *show_measure* is called with a view whose session was measured, and an error or ""."""
         self._screen, self._analysis, self._show_measure = screen, analysis, show_measure
         self._runtime_sizes_session: Session | None = None  # the last one requested
         self._context_sizes_key: object = None  # session, point and token measure of the last request
         self.last_input_at = 0.0
 
     def _pause(self, seconds: float) -> None:
-        """Pause for at most *seconds*, and only while keys are pressed."""
+        """Pause for at most *seconds* while the user is pressing keys."""
         until = time.monotonic() + seconds
         while time.monotonic() < min(until, self.last_input_at + INPUT_QUIET_S):
             time.sleep(SHORT_PAUSE_S)
@@ -72,7 +72,7 @@ class InspectorWorkers:
         start_work(self._screen, "read", "read the session", work, pause=partial(self._pause, SHORT_PAUSE_S))
 
     def follow(self, loader: SessionLoader, draw: PostReport) -> None:
-        """Read on whenever the session file changes, until the work is cancelled."""
+        """Read in a thread whenever the session file changes, until cancelled; *draw* receives the reports."""
 
         def work(job: ThreadJob) -> None:
             loader.follow(partial(self._screen.call_later, draw), job.stop_event, job.yield_to_screen)
@@ -93,9 +93,9 @@ class InspectorWorkers:
         start_work(self._screen, "search", "search the session", work)
 
     def compute_context_sizes(self, view: View, rows: TimelineRows, draw: Callable[[], object]) -> None:
-        """Compute and cache the view's context sizes, unless that was done or requested; *rows* are its session's.
+        """Compute and cache the view's context sizes, unless that was done or requested; *rows* are the timeline's.
 
-        A session that is not measured yet is measured first, and shown as such.
+        If the session is not measured by the view's token measure yet, it is measured and shown first.
         """
         key = view.session, view.point, view.measure
         if self._analysis.get_context_sizes(view) is not None or self._context_sizes_key == key:
@@ -122,7 +122,7 @@ class InspectorWorkers:
         start_work(self._screen, "sizes", "compute the breakdown", work)
 
     def find_firings(self, view: View, draw: Callable[[], object]) -> None:
-        """Find where the view's policy would have fired; *draw* is called, and again once a first effect is found."""
+        """Find where the view's policy would have fired, then where it first acts, calling *draw* for each result."""
         if self._analysis.get_firings(view) is not None:
             return
 
@@ -143,7 +143,7 @@ class InspectorWorkers:
         start_work(self._screen, "fires", "find where triggers fire", work, pause=partial(self._pause, LONG_PAUSE_S))
 
     def compute_runtime_sizes(self, session: Session, draw: Callable[[], object]) -> None:
-        """Compute the context sizes that each runtime assumed before the session's messages."""
+        """Compute the context sizes that the session's runtime assumed before its messages."""
         if self._runtime_sizes_session is session:
             return
 

@@ -67,7 +67,7 @@ LISTED_DRAFTS_BY_HEIGHT = {0: 2, 24: 3, 30: 6}
 
 
 class Phase(Enum):
-    """The phase that the apply screen is in."""
+    """A phase of the apply screen, with its description as the value."""
 
     READING = "reading the messages"
     READY = "waiting for the user to begin"
@@ -83,10 +83,10 @@ RESTING_PHASES = (Phase.READY, Phase.DONE, Phase.FAILED)
 class ApplyScreen(
     RefusingScreen[Session | None], WorkErrorHandler, ModalScreen[Session | None], inherit_bindings=False
 ):
-    """A screen that applies a plan, at once if it needs no summary; returns the new session, or None.
+    """A screen that applies a plan, immediately if it needs no summary; returns the new session, or None if closed.
 
-    Without *drafts*, the drafts are lost when the screen closes. *environ* stands for the process environment, and
-    *transport* for the network.
+    Without *drafts*, the drafts are lost when the screen closes. If given, *environ* is used instead of the process
+    environment, and *transport* instead of the network.
     """
 
     CSS_PATH = "apply.tcss"
@@ -187,7 +187,7 @@ class ApplyScreen(
 
     @property
     def kind(self) -> str:
-        """The kind of summarizer that is chosen."""
+        """The chosen kind of summarizer."""
         return self._choice.kind
 
     @property
@@ -451,7 +451,7 @@ class ApplyScreen(
             self._show_draft(draft)
 
     def action_restore(self) -> None:
-        """Put the instructions that are not in the draft at its end, as a new draft."""
+        """Append the instructions that are missing from the shown draft, and show the result as an edited draft."""
         if self.shown_draft and self.prepared:
             text = restore_instructions(self.prepared.instructions, self.shown_draft.text)
             self._show_draft(self._draft_store.edit(self._plan_key, self.shown_draft, text))
@@ -487,7 +487,7 @@ def _run_checks(prepared: PreparedSummary, draft: Draft) -> list[SummaryCheck]:
 
 
 def _prepare_plan_summary(plan: Plan) -> PreparedSummary:
-    """Prepare the summary of a plan, and count its secrets here: counting is slow, and its result is cached."""
+    """Prepare the summary of a plan, and count and cache its suspected secrets, since counting is slow."""
     prepared = prepare_summary(plan)
     for kind in SUMMARIZER_KINDS:
         prepared.count_secrets(kind)

@@ -16,7 +16,7 @@ from context_tui.tui.drafts import Draft, DraftEnding, Drafts
 class SummarizerChoice:
     """The choice of a summarizer for a plan; ``summarizer`` is an error if the chosen one cannot be used.
 
-    *drafts* hold the requested model and server.
+    *drafts* holds the requested model and server.
     """
 
     def __init__(self, plan: Plan, kind: str, drafts: Drafts, environ: Mapping[str, str] | None) -> None:
@@ -46,7 +46,7 @@ class SummarizerChoice:
         return self._drafts.requested_server.base_url or ""
 
     def request(self, name: str, value: str) -> None:
-        """Ask for a ``model`` by its name or a server by its ``base_url``, or for the default if *value* is empty."""
+        """Set the requested ``model`` or ``base_url``, as *name* says, to *value*, or to the default if it is empty."""
         server = self._drafts.requested_server
         self._drafts.requested_server = server._replace(**{name: value.strip() or None})
         self.choose(self.kind)
@@ -87,21 +87,21 @@ class SummaryAttempt:
         self._reply.add(event)
 
     def finish(self, summary: Summary) -> Draft:
-        """End the attempt, storing the complete summary as a draft, and return the draft."""
+        """End the attempt, and store and return the complete summary as a draft."""
         self._is_over = True
         author = summary.model if self.summarizer.endpoints else EXTRACT
         return self._drafts.add(self._plan, self.summarizer.kind, author, summary)
 
     def stop(self) -> Draft | None:
-        """End the attempt, storing the text so far as a draft; return None if there is no text."""
+        """End the attempt, and store and return the text so far as a draft; return None if there is no text."""
         return self._end_once(DraftEnding.STOPPED)
 
     def fail(self, error: SummarizerError) -> Draft | None:
-        """End the attempt after *error*, storing the text so far as a draft; return None if there is no text."""
+        """End the attempt after *error*, and store and return the text so far as a draft; return None without text."""
         return self._end_once(DraftEnding.CUT_OFF, error)
 
     def _end_once(self, ending: DraftEnding, error: SummarizerError | None = None) -> Draft | None:
-        """End the attempt, unless it has ended: a stopped call may fail afterwards."""
+        """End the attempt, or return None if it has already ended, as a stopped call may fail afterwards."""
         if self._is_over:
             return None
         self._is_over = True

@@ -55,7 +55,7 @@ def format_title(plan: Plan) -> str:
 
 
 def format_summarizer_choices(kind: str) -> Content:
-    """Format the kinds of summarizer with *kind* marked; clicking on one chooses it."""
+    """Format the kinds of summarizer with *kind* marked; a click on a kind chooses it."""
     strip = build_choice_strip({name: f"{number} {name}" for number, name in enumerate(SUMMARIZER_KINDS, 1)}, kind)
     keys = (_format_key("n", "model", "model"), "  ", _format_key("b", "server", "url")) if kind != EXTRACT else ()
     return Content.assemble(_format_key("p", "summarizer", "next_summarizer"), "  ", strip, "   ", *keys)
@@ -66,7 +66,7 @@ def _format_key(key: str, name: str, action: str) -> Content:
 
 
 def format_destination(summarizer: Summarizer | SummarizerError, prepared: PreparedSummary | None) -> str:
-    """Format where the messages will be sent to, and how much text that is."""
+    """Format the destination of the messages and their tokens, or the error if the summarizer cannot be used."""
     if isinstance(summarizer, SummarizerError):
         return sanitize_line(f"✗ {summarizer}")
     if not summarizer.endpoints:
@@ -111,7 +111,7 @@ def format_checks(checks: Sequence[SummaryCheck]) -> Content:
 
 
 def format_draft_title(draft: Draft) -> str:
-    """Format who wrote a draft and how long it is."""
+    """Format a draft's number, author, length and duration, and whether it is incomplete or edited."""
     duration = "" if draft.kind == EXTRACT else f" · {draft.summary.seconds:.0f} s"
     edited = " · edited" if draft.is_edited else ""
     incomplete = "" if draft.is_complete else ", incomplete"
@@ -129,7 +129,7 @@ def _format_text_tokens(text: str) -> str:
 
 
 def format_draft_ending(draft: Draft) -> str:
-    """Format how a draft ended, and how many tokens long it is."""
+    """Format how the writing of a draft ended, and its length in tokens."""
     if draft.is_complete:
         return f"finished, {_format_text_tokens(draft.text)}"
     cause = f": {draft.cause}" if draft.cause else ""
@@ -159,7 +159,7 @@ def format_failure_cause(error: SummarizerError, summary: Summary) -> str:
 
 
 def format_drafts(drafts: Sequence[Draft], shown_draft: Draft | None, rows: int) -> Content:
-    """Format at most *rows* drafts around the shown one, newest first; a click on one shows it."""
+    """Format at most *rows* drafts around *shown_draft*, newest first; a click on a draft shows it."""
     position = next((n for n, draft in enumerate(drafts) if shown_draft and draft.number == shown_draft.number), 0)
     start = max(0, min(position - rows // 2, len(drafts) - rows))
     label = f"{format_count(len(drafts), 'draft')}  "
@@ -210,7 +210,7 @@ def format_accept_question(draft: Draft, failed_checks: Sequence[SummaryCheck]) 
 
 
 def build_head_parts(plan: Plan, prepared: PreparedSummary) -> Iterator[TextPart]:
-    """Yield the messages to be sent as parts, with each block cut to ``MAX_BLOCK_CHARS`` characters."""
+    """Yield the messages to be sent, each block cut to ``MAX_BLOCK_CHARS`` characters, then any system prompt."""
     order = plan.summarised_message_numbers
     messages = prepared.messages
     # The last message is the prompt. The others have no numbers if the repair of tool pairs has added or removed some.

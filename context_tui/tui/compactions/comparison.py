@@ -1,4 +1,4 @@
-"""Comparison of the context before and after a recorded compaction, as rows and lines."""
+"""Comparison of the context before and after a recorded compaction, and its texts on screen."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def _count_tokens(context: Context, message: int) -> int:
 
 @dataclass(eq=False)
 class CompactionComparison:
-    """One of *count* recorded compactions, numbered from 0, with a cursor over its messages.
+    """One of *count* recorded compactions, numbered from 0, with a cursor on one of its messages.
 
-    ``reused_blocks`` are the lost blocks that were needed later; None until they are known.
     ``predicted_size`` is the size predicted for the first request after the compaction; None if it cannot be predicted.
-    ``aftermath`` says what the agent did after it; None until it is measured, and if no call follows.
-    ``instructions`` are those before it with their outcomes; None until they are known.
+    ``reused_blocks`` are the lost blocks that were needed later; None until they are known.
+    ``aftermath`` is what the agent did after the compaction; None until it is measured, or if no call follows.
+    ``instructions`` are the instructions given before it, with their outcomes; None until they are known.
     """
 
     compaction: RecordedCompaction
@@ -65,7 +65,7 @@ class CompactionComparison:
     aftermath: Aftermath | None = None
     instructions: CompactionInstructions | None = None
     cursor: int = -1
-    """Row under the cursor; by default that of the summary, or of the first message that was lost or cleared."""
+    """Row under the cursor; by default the row of the summary, or else of the first message lost or cleared."""
 
     def __post_init__(self) -> None:
         if self.cursor < 0 and self.rows:
@@ -75,7 +75,7 @@ class CompactionComparison:
 
     @cached_property
     def rows(self) -> Sequence[ComparisonRow]:
-        """All messages in the context before or after, each once, in session order."""
+        """One row for each message in the context before or after the compaction, in session order."""
         compaction, facts = self.compaction, self.compaction.session.facts
         before, after = set(compaction.context_before.order), set(compaction.context_after.order)
         cleared = {facts.block_message[row] for row in compaction.removed_blocks}
@@ -92,7 +92,7 @@ class CompactionComparison:
 
     @property
     def reused_by_message(self) -> Mapping[int, list[ReusedBlock]]:
-        """The lost blocks that were needed later, grouped by their message."""
+        """The lost blocks that were needed later, keyed by their message."""
         by_message: dict[int, list[ReusedBlock]] = defaultdict(list)
         for block in self.reused_blocks or ():
             by_message[self.compaction.session.facts.block_message[block.row]].append(block)
@@ -105,7 +105,7 @@ class CompactionComparison:
 
     @property
     def use_width(self) -> int:
-        """The width of the column of later uses; 0 if nothing was needed later, so that the text gets the cells."""
+        """The width in cells of the column that shows later uses, or 0 if nothing was needed later."""
         return USE_WIDTH if self.reused_by_message else 0
 
     def find_row(self, message: int) -> int:
@@ -132,7 +132,7 @@ class CompactionComparison:
 
 
 def format_title(comparison: CompactionComparison) -> str:
-    """Format in one line the kind of the compaction and where in the session it is."""
+    """Format the kind of the compaction and the message before which it was recorded."""
     compaction, event = comparison.compaction, comparison.compaction.event
     trigger = f" ({format_line(event.trigger)})" if isinstance(event, Compaction) and event.trigger else ""
     kind = {
@@ -186,7 +186,7 @@ def format_summary(comparison: CompactionComparison, width: int) -> list[list[Ru
 
 
 def _format_without_before(compaction: RecordedCompaction, after: str) -> list[list[Run]]:
-    """Format the summary of a compaction at the start of a file, without the context before it."""
+    """Format the summary of a compaction for which the file lacks the context before it."""
     tokens = compaction.event.pre_tokens if isinstance(compaction.event, Compaction) else None
     before = f"{tokens:,} by the file" if tokens else "unknown"
     return [
@@ -226,7 +226,7 @@ def format_categories(comparison: CompactionComparison, width: int) -> list[list
 
 
 def format_column_heads(width: int, use_width: int) -> list[Run]:
-    """Format the column headings; *use_width* is the width of the column of later uses, 0 without one."""
+    """Format the column headings; *use_width* is the width of the column that shows later uses, or 0 to omit it."""
     use = f"  {'needed later':<{use_width}}" if use_width else " "
     right = f"{'before':>{TOKENS_WIDTH}}{'after':>{TOKENS_WIDTH}}{use}"
     gap = max(width - 20 - len(right), 0)
@@ -235,7 +235,7 @@ def format_column_heads(width: int, use_width: int) -> list[Run]:
 
 
 def describe_message(facts: Facts, message: int, preview: Callable[[int, int], str]) -> tuple[str, str]:
-    """Return the kind and a preview of a message; a message of tool results is previewed by its first call."""
+    """Return a message's kind and preview; a message of tool results is previewed by the call of its first result."""
     results = [row for row in facts.blocks_of(message) if facts.kind[row] == Kind.TOOL_RESULT]
     if not results:
         return format_row_kind(facts, message), preview(message, -1)
@@ -246,7 +246,7 @@ def describe_message(facts: Facts, message: int, preview: Callable[[int, int], s
 def format_rows(
     comparison: CompactionComparison, preview: Callable[[int, int], str], width: int, height: int
 ) -> list[list[Run]]:
-    """Format up to *height* rows around the cursor; *preview* formats a block of a message, or for -1 the message."""
+    """Format up to *height* rows around the cursor; *preview* receives a message and a block, or -1 for the whole."""
     facts, use_width = comparison.compaction.session.facts, comparison.use_width
     reused_by_message = comparison.reused_by_message
     first = comparison.compute_first_row(height)

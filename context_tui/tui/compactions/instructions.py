@@ -1,4 +1,4 @@
-"""Instructions before a recorded compaction and their outcomes, as a line and as a page."""
+"""Instructions before a recorded compaction and their outcomes: a line of counts, and a screen that lists them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def format_outcomes(instructions: CompactionInstructions) -> list[Run]:
 
 
 def build_instructions_screen(instructions: CompactionInstructions) -> InstructionsScreen:
-    """Build the screen for the compaction of these instructions."""
+    """Build the screen that lists the instructions before a compaction, grouped by outcome."""
     count = format_count(len(instructions.traces), "instruction")
     return InstructionsScreen(f"{count} before #{instructions.message:,}", _build_parts(instructions))
 

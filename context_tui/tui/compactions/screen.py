@@ -1,4 +1,4 @@
-"""Screen of recorded compactions: the messages before and after, and the summary beside a message it replaced."""
+"""Screen of recorded compactions: the messages before and after, and a message beside the summary that replaced it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]
 
     @property
     def comparison(self) -> CompactionComparison:
-        """The compaction that is shown."""
+        """The comparison for the shown compaction."""
         return self.comparisons[self.current_number]
 
     def compose(self) -> ComposeResult:
@@ -139,7 +139,7 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]
         self.draw()
 
     def draw(self) -> None:
-        """Draw the compaction that is shown."""
+        """Draw the shown compaction."""
         summary = self.query_one("#cuts-words")
         summary.styles.height = len(self._format_summary(summary.content_size.width or self.size.width - 2, 0))
         for each in self.query(LinesPane):

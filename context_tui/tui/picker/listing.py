@@ -139,7 +139,7 @@ class SessionListing:
                 item.is_unfolded = len(child_entries) <= MAX_UNFOLDED
 
     def _find_home(self) -> SessionItem | None:
-        """Find the session for the initial cursor; unfold its parent until there is input."""
+        """Return the session for the initial cursor, or None; unfold its parent unless the user has pressed a key."""
         self._home = self._by_key.get(self._initial_key) if self._initial_key else None
         if self._home and self._home.parent and not self._has_input:
             self._home.parent.is_unfolded = True
@@ -182,7 +182,7 @@ class SessionListing:
                 self._update_lines(self._home)
 
     def _move_below_parent(self, item: SessionItem, key: SessionKey) -> None:
-        """List *item* and its children below the session of *key*, or its parent; unfold that if *item* is selected."""
+        """Move *item* and its children below session *key* or its parent, which is unfolded if *item* is selected."""
         parent = self._by_key.get(key)
         owner = parent.parent or parent if parent else None
         if item.parent or owner is None or owner is item:
@@ -199,7 +199,7 @@ class SessionListing:
     # Listing
 
     def _update_lines(self, target: SessionItem | None, *, first: bool = False) -> None:
-        """Rebuild the lines; move the cursor to the first match, or without *first*, to *target* if listed."""
+        """Rebuild the lines; move the cursor to *target*, or to the first match if *first* or if *target* is hidden."""
         terms = self.filter_text.casefold().split()
         lines, group, match = list[ListingLine](), None, -1
         items = self.items
@@ -245,7 +245,7 @@ class SessionListing:
             self._update_lines(self.selected, first=bool(filter_text.strip()))
 
     def sort(self, order: SessionOrder) -> None:
-        """Sort each group by *order*; sessions whose value is unknown come last, as they were found."""
+        """Sort each group by *order*; sessions with an unknown value come last, in the order they were found."""
         self.order, self._has_input = order, True
         keys: dict[SessionOrder, Callable[[SessionItem], tuple[object, ...]]] = {
             SessionOrder.AS_FOUND: lambda item: (),
@@ -258,7 +258,7 @@ class SessionListing:
         self._update_lines(self.selected)
 
     def replace_files(self, sessions_by_file: Mapping[SessionKey, Sequence[SessionEntry]]) -> None:
-        """List the sessions that each of the given files turned out to hold, in place of the file."""
+        """Replace each of the given files in the list with the sessions that it holds."""
         entries = (sessions_by_file.get(entry.key, (entry,)) for entry in self._entries)
         self.set_entries([*chain.from_iterable(entries)])
 
@@ -302,7 +302,7 @@ class SessionListing:
                 return
 
     def fold(self, is_open: bool | None = None) -> bool:
-        """Unfold (True), fold (False) or toggle (None) the selected session's children; return False without any."""
+        """Unfold (True), fold (False) or toggle (None) the selected session's children; return False if it has none."""
         self._has_input = True
         item = self.selected
         if item is None or not (item.parent or item.children):
@@ -321,7 +321,7 @@ class SessionListing:
 
 
 def _rank_fullness(overview: SessionOverview | None) -> tuple[float, int]:
-    """Return a key that sorts the largest shares of the window first, then the largest contexts of unknown share."""
+    """Return a sort key for the fullest context windows first, then the largest contexts in windows of unknown size."""
     return (-(overview.share or 0.0), -(overview.tokens or 0)) if overview else (0.0, 0)
 
 

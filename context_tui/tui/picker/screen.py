@@ -53,8 +53,8 @@ class FilterInput(Input):
 class PickerScreen(WorkErrorHandler, Screen[SessionInfo | str]):
     """A screen that lists sessions; returns the chosen session with its format, or else ``back`` or ``quit``.
 
-    *find* is called after the first paint, and yields lists of all sessions known by then. ``esc`` returns to the
-    *current* session, which is initially under the cursor.
+    *find* is iterated in a thread after the first paint; each list that it yields holds all sessions found so far.
+    ``esc`` returns to the *current* session, which is initially under the cursor.
     """
 
     AUTO_FOCUS = "PickerList"
@@ -215,7 +215,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | str]):
         start_work(self, "overviews", "read the visible sessions", work)
 
     def show_work_error(self, message: str, group: str) -> None:
-        """Show an error in a background thread, ending the search for sessions if it failed there."""
+        """Show an error from a background thread, and end the search for sessions if the error was raised there."""
         self._worker_error = message
         self._show_problem()
         if self.is_finding and group == "titles":
@@ -276,7 +276,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | str]):
         self.rows.action_page(pages)
 
     def action_leave(self) -> None:
-        """Clear the filter and focus the list; without a filter, leave the picker unless it has just opened first."""
+        """Clear the filter and focus the list; if there is none, leave the picker, unless the program just started."""
         filter_input = self.query_one(Input)
         if not filter_input.value and not filter_input.has_focus:
             if self._current is not None or time.monotonic() - self._opened_at > EARLY_S:

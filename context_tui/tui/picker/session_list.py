@@ -32,12 +32,12 @@ COUNT_WIDTH = 4
 """Cells after a name for the number of its children."""
 MAX_MEASURED_NAMES = 1_000
 FULL_SHARE = 0.8
-"""Used share of the context window from which on it is drawn as full."""
+"""Used share of the context window at and above which the window is drawn as full."""
 
 
 @lru_cache(maxsize=16)
 def fit_picker_columns(width: int, longest: int) -> ColumnFitter:
-    """Fit the columns to *width* cells, with what remains for the title; *longest* is the longest name's length."""
+    """Return the column widths for *width* cells, the title last; *longest* is the width of the longest name."""
     name_cells = max(longest + COUNT_WIDTH, len("session"))
     fitter = ColumnFitter(width, 3 + 2 + 1)
     for column, cells, from_width in (
@@ -138,7 +138,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         self.action_move(len(self.listing.lines) if last else -len(self.listing.lines))
 
     async def on_click(self, event: Click) -> None:
-        """Select the clicked session; fold it on a click on its sign, and choose it on a double click."""
+        """Select the clicked session; toggle its fold on a click on its sign, and choose it on a double click."""
         old_line, line = self.listing.cursor, int(event.y + self.scroll_offset.y)
         if not self.listing.select(line):
             return
@@ -253,5 +253,5 @@ def format_short_name(entry: SessionEntry) -> str:
 
 
 def _fit_cell(text: str, width: int) -> str:
-    """Fit a text to a column of *width* cells, the first of them blank; empty if *width* is 0."""
+    """Cut a text or pad it with blanks to *width* cells, the first of them blank; return "" if *width* is 0."""
     return " " + clip_to_width(shorten_middle(text, width - 1), width - 1) if width else ""

@@ -47,7 +47,7 @@ MAX_LINE_SOURCE = 2_000
 
 
 def choose_form(forms: Sequence[str], width: int) -> str:
-    """Return the first of *forms* that fits in *width* cells, or else the last; the longest comes first."""
+    """Return the first of *forms*, ordered longest first, that fits in *width* cells, or the last if none fits."""
     return next((form for form in forms if cell_len(form) <= width), forms[-1])
 
 
@@ -88,7 +88,7 @@ def shorten_at_word(text: str, width: int) -> str:
 
 
 def find_word_end(text: str, width: int) -> int:
-    """Return where to cut *text* so that an ellipsis fits: after the last such word, or else after the first word."""
+    """Return the end of the last word in *text* after which an ellipsis fits, or else the end of the first word."""
     end = len(text)
     while cell_len(text[:end]) >= width and (space := text.rfind(" ", 0, end)) > 0:
         end = len(text[:space].rstrip())
@@ -96,7 +96,7 @@ def find_word_end(text: str, width: int) -> int:
 
 
 def shorten_middle(text: str, width: int) -> str:
-    """Cut *text* to at most *width* cells, with an ellipsis between its two ends."""
+    """Cut *text* to at most *width* cells, with an ellipsis in place of its middle."""
     if cell_len(text) <= width or width < 3:
         return set_cell_size(text, max(width, 0)) if cell_len(text) > width else text
     tail = ""

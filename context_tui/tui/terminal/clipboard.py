@@ -1,4 +1,4 @@
-"""System clipboard, written by an external program; over ssh it is not used, as the program would run remotely."""
+"""System clipboard, written by an external program, except over SSH, where the program would run remotely."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _X11_COMMANDS = [["xclip", "-selection", "clipboard"], ["xsel", "--clipboard", "
 
 
 def find_clipboard_command(environment: Mapping[str, str], platform: str = sys.platform) -> list[str] | None:
-    """Return a command that copies its standard input to the clipboard, or None if there is none."""
+    """Return a command that copies its standard input to the clipboard, or None over SSH or if none is installed."""
     if any(environment.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT")):
         return None
     commands = [["pbcopy"]] if platform == "darwin" else []
@@ -32,7 +32,7 @@ def find_clipboard_command(environment: Mapping[str, str], platform: str = sys.p
 
 
 def start_copy(text: str, environment: Mapping[str, str]) -> Popen[bytes] | None:
-    """Start a program that copies *text* and may outlive this one; return None if there is no such program."""
+    """Start a program that copies *text* and may outlive this process; return None if there is no such program."""
     program = find_clipboard_command(environment)
     if program is None:
         return None
@@ -46,7 +46,7 @@ def start_copy(text: str, environment: Mapping[str, str]) -> Popen[bytes] | None
 
 
 async def wait_for_copy(program: Popen[bytes]) -> bool:
-    """Return whether the program copied the text, after waiting for it; kill it after ``COPY_TIMEOUT_S`` seconds."""
+    """Wait for the program and return whether it copied the text; kill it after ``COPY_TIMEOUT_S`` seconds."""
     deadline = time.monotonic() + COPY_TIMEOUT_S
     while program.poll() is None:
         if time.monotonic() > deadline:

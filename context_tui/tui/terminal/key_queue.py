@@ -33,7 +33,7 @@ BARRIER_ROUNDS = 3
 
 
 class KeyBarrier(Message):
-    """A message sent after a key through the same widgets; when it reaches the application, the key was handled."""
+    """A message sent after a key through the same widgets; its arrival at the application shows the key was handled."""
 
     def __init__(self, target: MessagePump, rounds: int) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class KeyQueue:
         self._last_press: MouseDown | None = None  # waits until the screen is drawn, with the effects of earlier keys
 
     async def enqueue(self, key: UserInput) -> None:
-        """Handle an event, once all events before it have been handled."""
+        """Handle an event as soon as all events before it have been handled."""
         if self._is_busy:
             self._waiting.append(key)
         elif not self._is_screen_ready():
@@ -96,7 +96,7 @@ class KeyQueue:
         return False
 
     async def handle_barrier(self, message: KeyBarrier) -> None:
-        """Handle a barrier that has reached the application: post it for its next round, or handle the next key."""
+        """Handle a barrier that has reached the application: post it for its next round, or handle the next event."""
         message.stop()
         if self._is_busy:
             await self._post_barrier(message.target, message.rounds - 1)

@@ -57,7 +57,7 @@ def compute_contrast(one: ColorTriplet, other: ColorTriplet) -> float:
 class ContrastAdjuster:
     """A callable that makes styles readable on one terminal, and caches the results.
 
-    ``colour_system`` is None for no colours; *dark* is the assumed kind of the default background.
+    ``colour_system`` is None if no colours are shown; *dark* is set if the default background is assumed to be dark.
     """
 
     def __init__(self, colour_system: ColorSystem | None, *, dark: bool) -> None:
@@ -67,7 +67,7 @@ class ContrastAdjuster:
         self._adjusted_styles: dict[object, tuple[Style, Style]] = {}
 
     def __call__(self, style: Style, text: str, background: Color) -> Style:
-        """Return a readable style for *text*; *background* counts where the style has no background."""
+        """Return a readable style for *text*; *background* is assumed if the style has no background of its own."""
         key: object = style if style.bgcolor is not None else (style, background)
         styles = self._adjusted_styles.get(key)
         if styles is None:

@@ -43,7 +43,7 @@ def has_few_colours(environment: Mapping[str, str]) -> bool:
 def choose_theme(
     requested: str | None, environment: Mapping[str, str], names: Collection[str], saved: str | None = None
 ) -> str:
-    """Return the theme *requested*, else TEXTUAL_THEME's, the *saved* or the dark one; raises Error if unknown."""
+    """Return the *requested* theme, else that in ``TEXTUAL_THEME``, *saved*, or dark; raises Error if it is unknown."""
     if requested is None:
         requested = environment.get("TEXTUAL_THEME") or saved or DARK.name
     name = {"dark": DARK.name, "light": LIGHT.name}.get(requested, requested)

@@ -1,4 +1,4 @@
-"""Results that are computed in threads: context sizes, runtime sizes and trigger firings, with their cache."""
+"""Results that are computed in threads (context sizes, runtime sizes and trigger firings), and their cache."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from context_tui.tui.view import View
 class ContextSizes:
     """Sizes computed for a context: a breakdown by category and a check of the estimate against recorded sizes.
 
-    With a ``token_table`` (a measure other than ``bytes/4``), only the breakdown and the prompt's parts are computed.
-    ``unrecorded`` names the kinds of text that requests held and the file lacks, if known; ``lacks_requests`` is set if
+    ``estimate_check`` is None if there is a ``token_table``, that is, if the measure is not ``bytes/4``.
+    ``unrecorded`` names kinds of text that were sent in requests but are not in the file; ``lacks_requests`` is set if
     the session holds no complete requests but could get them from a known source.
     """
 
@@ -71,7 +71,7 @@ def format_estimate_error(check: EstimateCheck) -> str:
 
 @dataclass(frozen=True)
 class RuntimeSizes:
-    """The context sizes that a session's runtime assumes, by the message that follows, as far as they are known."""
+    """The context sizes that a session's runtime assumes, as far as known, keyed by the message that follows."""
 
     facts: Facts
     length: int
@@ -79,11 +79,11 @@ class RuntimeSizes:
     by_message: dict[int, Belief] = field(default_factory=dict)
 
     def covers(self, session: Session, message: int) -> bool:
-        """Return whether the sizes at a message have been computed. They stay valid when the session grows."""
+        """Return whether the size before *message* has been computed; sizes stay valid when the session grows."""
         return self.facts is session.facts and message < self.length
 
     def format_size(self, message: int) -> str:
-        """Format the size that the runtime assumes before *message*, and its source; empty if there is none."""
+        """Format the size that the runtime assumes before *message*, and its source, or "" if there is none."""
         size = self.by_message.get(message)
         if size is None:
             return ""
@@ -92,7 +92,7 @@ class RuntimeSizes:
 
 
 def compute_runtime_sizes(session: Session, checkpoint: Checkpoint = lambda: None) -> RuntimeSizes:
-    """Compute the sizes that the session's runtime assumed; the result is empty if that runtime is not known."""
+    """Compute the context sizes that the session's runtime assumed; the result is empty for an unknown runtime."""
     sizes = RuntimeSizes(session.facts, len(session), session.info.format)
     if policy := find_runtimes().get(sizes.runtime):
         for state in iterate_runtime_states(session, frozenset({"before_call"}), checkpoint):
@@ -104,14 +104,14 @@ def compute_runtime_sizes(session: Session, checkpoint: Checkpoint = lambda: Non
 
 
 MAX_MEASURED_ROWS = 4
-"""Number of measured sessions in the cache, so that undo or another measure need not compute them again."""
+"""Maximum number of measured sessions in the cache, so that undo or a change of measure need not recompute them."""
 
 
 class TriggerFirings(NamedTuple):
     """The points in a session at which a trigger begins to fire.
 
-    ``first_effect`` is the first point at which the plan changes something. It is None if that is ``points[0]``, if
-    there is no such point, or if none was searched for.
+    ``first_effect`` is the first point at which the plan changes something, or None if it is ``points[0]``, if there is
+    no such point, or if it was not searched for.
     """
 
     points: list[int]
@@ -122,7 +122,7 @@ MeasureKey = tuple[Facts, int, int, TokenMeasure]
 
 
 class MeasuredRows(NamedTuple):
-    """The sizes of a session and its rows; provisional if the session has grown since the factors were computed."""
+    """Token sizes of a session and its rows; provisional if the session has grown since factors were computed."""
 
     token_table: TokenTable
     rows: TimelineRows
@@ -139,14 +139,14 @@ class AnalysisCache:
         self.runtime_sizes: RuntimeSizes | None = None
 
     def get_measured_rows(self, view: View) -> MeasuredRows | None:
-        """Return the session's sizes by the view's measure; None if not yet measured or the measure is ``bytes/4``."""
+        """Return the session's sizes by the view's measure, or None if that is ``bytes/4`` or not computed yet."""
         if view.measure is TokenMeasure.OWN:
             return None
         key = _get_measure_key(view)
         return next((rows for stored_key, rows in reversed(self._measured_rows) if stored_key == key), None)
 
     def measure_session(self, view: View, rows: TimelineRows, checkpoint: Checkpoint = lambda: None) -> MeasuredRows:
-        """Measure the view's session and store the result with *rows*; raises MeasureError if it cannot be measured."""
+        """Measure the view's session and *rows*, and store and return the result; raises MeasureError on failure."""
         if view.measure is TokenMeasure.EXACT:
             token_table = measure_exactly(view.session, checkpoint)
         else:
@@ -154,7 +154,7 @@ class AnalysisCache:
         return self._store_measured_rows(view, MeasuredRows(token_table, rows.with_table(token_table, checkpoint)))
 
     def extend_measured_rows(self, view: View, rows: TimelineRows) -> MeasuredRows | None:
-        """Measure a session that has grown by reusing earlier factors; return None if there are none to reuse."""
+        """Measure a session that has grown, using factors computed earlier; return None if there are none to reuse."""
         facts, measure = view.session.facts, view.measure
         same_facts = (rows for key, rows in reversed(self._measured_rows) if (key[0], key[-1]) == (facts, measure))
         earlier = next(same_facts, None)
@@ -169,7 +169,7 @@ class AnalysisCache:
         return measured
 
     def get_context_sizes(self, view: View) -> ContextSizes | None:
-        """Return the stored sizes, or None if none are stored for the view's context and measure."""
+        """Return the sizes stored for the view's context and measure, or None if there are none."""
         key, sizes = self._context_sizes or (None, None)
         return sizes if key == _get_context_key(view) else None
 
@@ -178,7 +178,7 @@ class AnalysisCache:
         self._context_sizes = _get_context_key(view), sizes
 
     def get_firings(self, view: View) -> TriggerFirings | None:
-        """Return the stored firings, or None if none are stored for the view's session, policy and settings."""
+        """Return the firings stored for the view's session, policy and settings, or None if there are none."""
         return self._firings[1] if self._firings and self._firings[0] == _get_trigger_key(view) else None
 
     def store_firings(self, view: View, firings: TriggerFirings) -> None:
@@ -189,8 +189,8 @@ class AnalysisCache:
 def find_first_effect(view: View, states: Sequence[RuntimeState], checkpoint: Checkpoint) -> int | None:
     """Return the first message in *states* at which the plan changes something, or None if there is none.
 
-    The trigger must fire in all *states*. An exponential search, then a binary one, finds the message, assuming that
-    the plan also changes something in every later state.
+    The trigger must fire in all *states*. The message is found by exponential and binary search, which assume that the
+    plan also changes something in every later state.
     """
     policy = POLICIES[view.policy]
     try:

@@ -60,7 +60,7 @@ TERMINAL_INTERVAL_S = 1.0
 
 
 class SweepToOpen(NamedTuple):
-    """A sweep to show, with session records keyed by name and the command line that ran the sweep."""
+    """A sweep to show, the sessions' infos keyed by name, and the command that ran the sweep."""
 
     sweep: Sweep
     infos: Mapping[str, SessionInfo]
@@ -120,7 +120,7 @@ class ContextTuiApp(App[None]):
     def on_mount(self) -> None:
         """Import the inspector in a thread after the first paint, so that keys work meanwhile.
 
-        The picker needs no import: it opens at once, and the inspector is imported once all sessions are listed.
+        The picker, which does not need the inspector, opens first; the import then begins when all sessions are listed.
         """
         self._running_loop = asyncio.get_running_loop()
         if not self.is_headless and os.isatty(0):
@@ -177,7 +177,7 @@ class ContextTuiApp(App[None]):
         return key.translate(ASCII_KEY_NAMES) if self.options.ascii else key
 
     def get_theme(self, theme_name: str) -> Theme | None:
-        """Return the named theme, a dark or light ANSI theme instead if the terminal has few colours, or None."""
+        """Return the named theme, or an ANSI theme if the terminal has few colours; None if the name is unknown."""
         theme = super().get_theme(theme_name)
         if theme is None or not self._has_few_colours:
             return theme
@@ -230,12 +230,12 @@ class ContextTuiApp(App[None]):
                 self._running_loop.call_soon_threadsafe(self.exit)
 
     def _exit_without_terminal(self) -> None:
-        """Exit as after SIGHUP if the terminal is closed; its signal may have gone to a parent, such as make, alone."""
+        """Exit as on SIGHUP if the terminal is closed, as the signal may have gone only to a parent, such as make."""
         if not os.isatty(0):
             self.exit_on_signal(TERMINATION_SIGNALS[-1])
 
     def exit(self, result: None = None, return_code: int = 0, message: Any = None) -> None:
-        """Exit, remembering the policy and settings for the next run unless the command line named a policy."""
+        """Exit, keeping the policy and settings for the next run unless the command line named a policy."""
         if not self.options.policy and self.sweep is None:
             self.last_state = next((each.saved_state for each in self._list_inspectors()), self.last_state)
         super().exit(result, return_code, message)
@@ -375,7 +375,7 @@ class ContextTuiApp(App[None]):
 
     @work
     async def _replace_session(self, info: SessionInfo | None) -> None:
-        """Replace the open session, or close it if *info* is None; ask first if a result would be lost."""
+        """Replace the open session with *info*, or close it if None; ask first if a copy would be lost."""
         from context_tui.tui.inspector.dialogs import confirm_close
         from context_tui.tui.view import clear_plan_cache
         from context_tui.tui.widgets.dialogs import Answer, ChoicePrompt
@@ -428,7 +428,7 @@ class ContextTuiApp(App[None]):
             self._replace_session(None)
 
     def open_inspector(self, target: Session | SessionInfo) -> None:
-        """Open a session in the inspector, and start to look for newer ones if the newest is to be followed."""
+        """Open a session in the inspector; if the newest session is to be followed, start to look for newer ones."""
         self._freeze_imported()
         self.push_screen(self._build_inspector(target, self.options))
         if self._follows_newest:
@@ -443,7 +443,7 @@ class ContextTuiApp(App[None]):
             self.call_from_thread(self._follow_newest, entry)
 
     def _follow_newest(self, entry: SessionEntry) -> None:
-        """Switch to the newest session of the folder unless it has already been followed."""
+        """Switch to *entry*, the newest session of the folder, unless it has been followed before."""
         from context_tui.library.discovery import build_session_key
 
         inspector = next((each for each in self._list_inspectors() if each is self.screen), None)
@@ -461,7 +461,7 @@ class ContextTuiApp(App[None]):
         self._close_messages_no_wait()
 
     def on_unmount(self) -> None:
-        """Release cached sessions, unless the inspector was never imported and there are none."""
+        """Release the sessions in the plan cache, which is empty if the inspector was never imported."""
         if self._has_imported_inspector:
             from context_tui.tui.view import clear_plan_cache
 
@@ -503,7 +503,7 @@ def _exit_process(code: int) -> None:
 
 
 def run(app: ContextTuiApp, *, mouse: bool = True) -> int:
-    """Run the application with the state kept between runs; return the exit code, or raise the error of a crash."""
+    """Run the application, restoring and saving its state; return the exit code, or raise the error of a crash."""
     path = None if app.options.demo else state_path()
     last_state = read_state(path)
     app.options, app.last_state = replace(app.options, last_state=last_state), last_state

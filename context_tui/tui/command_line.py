@@ -96,7 +96,7 @@ def _format_policy_options(view: View) -> list[str]:
 
 
 def _waits_for_trigger(view: View) -> bool:
-    """Return whether the command needs ``--ignore-trigger``: the screen plans even if the trigger does not fire."""
+    """Return whether the command needs ``--ignore-trigger``, as the screen plans even if no trigger fires."""
     plan, policy = view.plan, POLICIES[view.policy]
     steps = (plan.steps or (plan,)) if plan else ()
     policies = [step for step, _ in policy.steps(view.policy_params) or [(policy, None)]]

@@ -31,7 +31,7 @@ from context_tui.tui.timeline.context_events import ContextEvent, find_context_e
 from context_tui.tui.view import View
 
 InspectorCommand = Callable[[], str]
-"""Command that a closed screen hands to the inspector; it returns a message for the user."""
+"""Command that a screen passes to the inspector when it closes; it returns a message for the user."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class LaneResult:
 
 
 def compute_step_thresholds(policy: Policy, params: Params, state: RuntimeState) -> list[int | None]:
-    """Return the size in tokens at which each step fires, or None for a step whose trigger is not a token count."""
+    """Return the size in tokens at which each step fires, None for steps with other triggers, or [] on an error."""
     try:
         steps = policy.steps(params) or [(policy, params)]
         return [_get_token_threshold(step.trigger(state, step_params)) for step, step_params in steps]
@@ -126,7 +126,7 @@ class Lane:
 
 
 class ReplayTask(NamedTuple):
-    """Work to do for a lane: replay the policy or, if ``result`` is set, add a price and a regret to that result."""
+    """Work for a lane: to replay the policy or, if ``result`` is set, to add a price and a regret to that result."""
 
     lane: Lane
     key: ReplayKey
@@ -154,7 +154,7 @@ class Comparison:
     """
 
     def __init__(self, view: View, previous: Comparison | None = None) -> None:
-        """Compare the policy of *view* with those of a *previous* comparison, of any session."""
+        """Compare the policy of *view* with those of a *previous* comparison, which may be of another session."""
         view = replace(view, at=None, applied=None)
         self.session: Session = view.session
         self.lanes, self.selected_number, self.call = [Lane(view)], 0, 0
@@ -168,7 +168,7 @@ class Comparison:
             self._adopt(previous, view)
 
     def _adopt(self, previous: Comparison, view: View) -> None:
-        """Adopt the policies of a comparison, and select that of *view*, which replaces another if missing."""
+        """Adopt the policies of *previous*; select that of *view*, which if missing replaces the selected one."""
         values = _serialize_values(view)
         self.settings, self.lanes = previous.settings, previous.lanes
         same_values = (n for n, lane in enumerate(self.lanes) if _serialize_values(lane.view) == values)
@@ -184,7 +184,7 @@ class Comparison:
 
     @property
     def selected_lane(self) -> Lane:
-        """The selected policy."""
+        """The lane of the selected policy."""
         return self.lanes[self.selected_number]
 
     @property
@@ -217,7 +217,7 @@ class Comparison:
             self.move_to_call(bisect_left(self.recording.calls, message, key=lambda call: call.message))
 
     def build_key(self, lane: Lane) -> ReplayKey:
-        """Build the key for a replay with the lane's present settings."""
+        """Return the key of a replay with the lane's present settings."""
         return ReplayKey(*_serialize_values(lane.view), self.settings)
 
     def is_outdated(self, lane: Lane) -> bool:
@@ -254,7 +254,7 @@ class Comparison:
         return None
 
     def update(self, task: ReplayTask, result: LaneResult | str) -> bool:
-        """Store a result, also for earlier settings, as while a value is dragged; return False if it is not needed."""
+        """Store the result or error of a task, even for earlier settings; return False if it is not needed any more."""
         lane, key = task.lane, self.build_key(task.lane)
         if task.result is not None and task.result is not lane.result:
             return False
@@ -267,7 +267,7 @@ class Comparison:
 
     @property
     def full_context(self) -> Context:
-        """One context that holds all messages sent, used so that the ranges of settings fit the whole recording."""
+        """A context that holds every message sent, so that the ranges of settings cover the whole recording."""
         if self.recording is None:
             return self.selected_lane.view.context
         if self._full_context is None:
@@ -289,7 +289,7 @@ class Comparison:
 
     @property
     def context_events(self) -> Mapping[int, Sequence[ContextEvent]]:
-        """For each call, the context events recorded since the previous call; calls without events are missing."""
+        """The context events recorded since the previous call, keyed by call; calls without events are missing."""
         if self.recording is None:
             return {}
         if self._context_events is None:
@@ -323,12 +323,12 @@ class Comparison:
         self.selected_number = min(max(number, 0), len(self.lanes) - 1)
 
     def choose_policy(self, policy: str) -> None:
-        """Show *policy* in the selected lane, discarding the result there; do nothing if it is already selected."""
+        """Put *policy* in the selected lane, discarding the lane's result; do nothing if the lane already has it."""
         if policy != self.selected_lane.policy:
             self.lanes[self.selected_number] = Lane(self.selected_lane.view.with_policy(policy))
 
     def set_param(self, policy: str, name: str, value: Any) -> None:
-        """Change the setting *name* of *policy* in the selected lane; a changed setting needs a new replay."""
+        """Change the setting *name* of *policy* in the selected lane, whose replay is then out of date."""
         self.selected_lane.view = self.selected_lane.view.with_param(policy, name, value)
 
     def add_policy(self, policy: str) -> bool:
@@ -357,7 +357,7 @@ class Comparison:
     def inspector_point(self) -> int | None:
         """Message before which the inspector would plan for the call under the cursor, or None without calls.
 
-        If the selected policy fires there, it is the message before which the firing was decided, else the reply.
+        It is the message before which the selected policy decided to fire, if it fires at that call, else the reply.
         """
         if self.recording is None or not self.call_count:
             return None
@@ -382,7 +382,7 @@ def _serialize_values(view: View) -> tuple[str, str]:
 
 
 def format_limits(width: int) -> str:
-    """Format the explanation of what a replay cannot show, shortened to fit in *width* cells."""
+    """Format the explanation of what a replay cannot show, in the longest form that fits in *width* cells."""
     text = " ".join(REPLAY_LIMITS_TEXT)
     short_text = "It shows what would have been dropped, not what the agent would have done."
     forms = (text, f"{text.partition('. ')[0]}.", short_text)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class CommandRefused(Exception):
-    """Raised when a command cannot run; the text tells the user why and what to do, as a warning if ``warn`` is set."""
+    """Raised when a command cannot run; the text, a warning if ``warn`` is set, tells the user why and what to do."""
 
     def __init__(self, text: str, *, warn: bool = False) -> None:
         super().__init__(text)
@@ -56,7 +56,7 @@ class CommandRefused(Exception):
 WARNED_CALLS = 2
 """The user is warned when a followed session is this many calls or fewer from its next compaction."""
 MAX_BLOCKS_MEASURED_AT_ONCE = 5_000
-"""Blocks up to which a session is calibrated before it is shown; a larger one is calibrated in a thread."""
+"""Maximum number of blocks of a session that is calibrated before it is shown; a thread calibrates larger ones."""
 
 
 class Controller:
@@ -64,7 +64,7 @@ class Controller:
 
     Attributes:
         view: state of the screen; ``view.cursor`` is the selected row, which is always listed.
-        revision: counter that grows with each change of the view, except when only the cursor moves.
+        revision: number of changes of the view so far, not counting moves of the cursor.
         estimated_rows: all timeline rows, with their tokens estimated by ``bytes/4``.
         loader: loader for the session file, or None for a session in memory.
         is_measure_requested: whether the user chose a token measure that is still to be computed.
@@ -108,7 +108,7 @@ class Controller:
 
     @property
     def jump_points(self) -> list[JumpPoint]:
-        """The messages worth planning before, in ascending order; computed again when the session or policy changes."""
+        """The messages before which planning is of interest, in order; cached until the session or policy changes."""
         view, firings = self.view, self.analysis.get_firings(self.view)
         key = view.session, view.policy, firings
         if self._jump_points is None or self._jump_points[0] != key:
@@ -123,13 +123,13 @@ class Controller:
 
     @property
     def token_table(self) -> TokenTable | None:
-        """The token sizes by the view's measure, or None if that is ``bytes/4`` or not computed yet."""
+        """The token sizes by the view's measure, or None if the measure is ``bytes/4`` or not computed yet."""
         measured = self.analysis.get_measured_rows(self.view)
         return measured.token_table if measured else None
 
     @property
     def calibrated_table(self) -> TokenTable | None:
-        """The calibrated token sizes of the recorded session, or None if the screen does not show these sizes."""
+        """The calibrated token sizes of the recorded session, or None if these are not the sizes on screen."""
         table = self.token_table if self.recorded_session.facts is self.view.session.facts else None
         return table if table and table.measure is TokenMeasure.CALIBRATED else None
 
@@ -157,7 +157,7 @@ class Controller:
     # Reading
 
     def update_session(self, snapshot: SessionSnapshot) -> None:
-        """Show the session as read so far, or keep the snapshot until undo if a plan is applied while following."""
+        """Show the session as read so far, or keep the snapshot until undo if a copy of a followed session is shown."""
         if self.is_following and self.view.session.origin:
             self._pending_snapshot = snapshot  # shown after undo
             return
@@ -174,7 +174,7 @@ class Controller:
             self._update_listing()
 
     def open_session(self, session: Session, *, at_end: bool = False) -> None:
-        """Show a session read to its end, with the choices made so far; *at_end* moves the cursor to the point."""
+        """Show a session that has been read, keeping the user's choices; *at_end* moves the cursor to the end."""
         self.is_reading = False
         view = self.view.with_session(session).with_point(self.view.at)
         if at_end or not self.has_moved_cursor:
@@ -183,14 +183,14 @@ class Controller:
         self.is_fresh = True
 
     def _find_initial_cursor(self, view: View) -> Location:
-        """Return where the cursor starts: at the planning point, or in the demo at the last cleared result."""
+        """Return the initial cursor: the planning point, or in the demo the last block that the plan changes."""
         if self.options.demo and view.plan and view.plan.changes:
             block = max(view.plan.changes)
             return Location(view.session.facts.block_message[block], block)
         return Location(min(view.point, max(len(view.session) - 1, 0)))
 
     def resume_reading(self) -> SessionLoader:
-        """Mark the session as being read again and return its loader; refuse if there is nothing left to read."""
+        """Mark the session as being read and return its loader; raise CommandRefused if nothing is left to read."""
         if self.is_reading or self.loader is None or self.progress >= 1:
             raise CommandRefused("The session is being read" if self.is_reading else "All of the session has been read")
         if self.view.session.origin:
@@ -199,7 +199,7 @@ class Controller:
         return self.loader
 
     def collect_compaction_warning(self, fullness: Fullness) -> str:
-        """Return a warning, once for each context, that the followed agent will soon compact; "" at other times."""
+        """Return a warning that the followed agent will soon compact, once per context; otherwise return ""."""
         view, calls = self.view, fullness.calls_left
         is_at_end = self.is_following and not view.session.origin and view.context.at == len(view.session)
         if not is_at_end or calls is None or calls > WARNED_CALLS or view.context.epoch_start == self._warned_epoch:
@@ -209,7 +209,7 @@ class Controller:
         return f"The agent compacts {fullness.format_due()}{' at this rate' if calls else ''}{tokens}"
 
     def toggle_following(self) -> SessionLoader | None:
-        """Start following the session file and return its loader, or stop following and return None."""
+        """Start to follow the session file and return its loader, or stop following it and return None."""
         if self.is_following:
             self.is_following = False
             return None
@@ -224,7 +224,7 @@ class Controller:
         return self.loader
 
     def collect_news(self) -> list[str]:
-        """Return what has happened in the followed session since the last call; empty if it is not followed."""
+        """Return texts on the news in the followed session since the last call, or [] if no session is followed."""
         if not self.is_following or self._seen_state is None or self.view.session.origin:
             return []
         news = format_news(self._seen_state, self.view.session)
@@ -279,7 +279,7 @@ class Controller:
             self.view = replace(self.view, cursor=location)
 
     def select_location(self, location: Location) -> str:
-        """Go to *location* and unfold its turn; if it is not listed, list all rows and return a message, or else ""."""
+        """Select *location* and unfold its turn; return "", or if all rows had to be listed for that, a message."""
         view = self._locate_view(self.view, location)
         if not is_listed(self.listed_rows, self.rows.find_row(*location)):
             self.change_view(replace(view, filter=NO_FILTER, by_size=False))
@@ -291,7 +291,7 @@ class Controller:
         return ""
 
     def _locate_view(self, view: View, location: Location) -> View:
-        """Move the cursor of a view to a location; unfold its turn, unless the location is the turn's head."""
+        """Return the view with the cursor at *location*, and the turn unfolded unless *location* is its heading."""
         folds = view.folds
         if folds and location.block != TURN_HEAD and self.rows.heads:
             folds = folds.unfold(self.rows.get_turn_number(self.rows.find_turn_of_message(location.message)))
@@ -300,13 +300,13 @@ class Controller:
     # Movement
 
     def move_to_turn(self, step: int) -> None:
-        """Go to the heading of the next turn (+1), of this turn (-1), or from a heading to the one before (-1)."""
+        """Go to the next turn's heading (+1), or to this turn's heading or, if already there, the previous one (-1)."""
         row = self.rows.find_turn_head(self.rows.find_row(*self.view.cursor), step)
         if len(self.rows):
             self.move_cursor(self._find_nearest_listed(self.rows.get_location(row)))
 
     def move_to_changed(self, step: int) -> None:
-        """Go to the next (+1) or previous (-1) row that the plan changes or that an applied plan has changed."""
+        """Go to the next (+1) or previous (-1) row that the plan changes, or that the applied plan changed."""
         location = find_next_changed(self.rows, self.marker, self.view.cursor, step, self.limited_rows)
         if location is None:
             raise CommandRefused("The plan changes no row" + (" that is listed" if self.is_limited else ""))
@@ -356,7 +356,7 @@ class Controller:
     # Planning point
 
     def toggle_point(self) -> None:
-        """Move the planning point from the end to the selected message, or back to the end from elsewhere."""
+        """Move the planning point to the selected message or, if it is not at the end, back to the end."""
         self.change_view(self.view.with_point(self.view.cursor.message if self.view.at is None else None))
 
     def plan_before(self, message: int) -> None:
@@ -397,7 +397,7 @@ class Controller:
     def adopt_settings(
         self, policy: str, params: PolicySettings, at: int | None, location: Location | None = None
     ) -> str:
-        """Adopt settings of another screen, plan before *at*, go to *location*; return a message if they differ."""
+        """Adopt another screen's settings, plan before *at*, go to *location*; return a message if settings changed."""
         view = self.view
         differs = policy != view.policy or any(params.get(name, {}) != view.params.get(name, {}) for name in params)
         if differs:
@@ -451,32 +451,32 @@ class Controller:
 
     @property
     def match_count_text(self) -> str:
-        """The number of search matches and which one of them is selected, as text."""
+        """Text with the number of search matches and the position of the selected one among them."""
         return self.search.format_count(self.view.cursor, self.search.list_matches(self.rows, self.limited_rows))
 
     def toggle_filter(self, kind: str, value: str | int) -> None:
-        """Add one condition to the filter or remove it if it is set; an empty *kind* clears the whole filter."""
+        """Add a condition to the filter, or remove it if it is set; an empty *kind* clears the whole filter."""
         row_filter = self.view.filter.toggle_condition(kind, value) if kind else NO_FILTER
         self.change_view(replace(self.view, filter=row_filter))
 
     def toggle_part_filter(self, kind: str, value: str) -> None:
-        """List only one category, tool or file in the context, or list all rows if just that one is listed."""
+        """List only one category, tool or file in the context, or all rows if that filter is already set."""
         self.change_view(replace(self.view, filter=self.view.filter.toggle_part(kind, value)))
 
     def toggle_sort(self) -> None:
-        """Switch the list between the order of the file and descending size, and select the largest row."""
+        """Switch the list between file order and descending size; in the latter, select the largest row."""
         self.change_view(replace(self.view, by_size=not self.view.by_size))
         if self.view.by_size and self.listed_rows:
             self.move_cursor(self.rows.get_location(self.listed_rows[0]))
 
     def clear_filter(self) -> None:
-        """List all rows in the order of the file, removing the filter and the sorting by size."""
+        """List all rows in file order, removing the filter and the sorting by size."""
         self.change_view(replace(self.view, filter=NO_FILTER, by_size=False))
 
     # Apply, undo, export
 
     def get_applicable_plan(self) -> Plan:
-        """Return the plan to apply; refuse if it changes nothing, was just applied, or reading continues."""
+        """Return the plan; raise CommandRefused if it changes nothing, was just applied, or reading continues."""
         view, plan = self.view, self.view.plan
         self._check_read()
         if view.applied:
@@ -487,12 +487,12 @@ class Controller:
         return plan
 
     def show_applied_copy(self, plan: Plan, copy: Session) -> None:
-        """Show *copy*, the session that resulted from applying *plan*, and add the current view to the undo stack."""
+        """Show *copy*, the result of applying *plan*, and add the current view to the undo stack."""
         applied, cursor = describe_applied_plan(plan, copy, self.view.cursor, self.token_table)
         self.change_view(self.view.with_copy(copy, applied, cursor))
 
     def undo(self) -> str:
-        """Return to the view before the last applied plan, and return a message for the user."""
+        """Go back to the view before the last applied plan; return a message, or raise CommandRefused without one."""
         view = self.view.undo_plan()
         if view is None:
             raise CommandRefused("Nothing to undo; press a to apply the plan")
@@ -503,14 +503,14 @@ class Controller:
         return f"Back to {format_count(len(view.session), 'message')}; press U to redo"
 
     def redo(self) -> None:
-        """Show again the copy with the plan that was undone last; refuse if there is none."""
+        """Show the copy that was undone last again; raise CommandRefused if there is none."""
         view = self.view.redo_plan()
         if view is None:
             raise CommandRefused("Nothing to redo")
         self.change_view(view)
 
     def get_exportable_session(self) -> Session:
-        """Return the session or its compacted copy; refuse if the session has not been read to its end."""
+        """Return the session or its compacted copy; raise CommandRefused if the session is not fully read."""
         self._check_read()
         if self.progress < 1:
             remedy = "press u to undo the applied plan, then r" if self.view.session.origin else "press r"
@@ -518,7 +518,7 @@ class Controller:
         return self.view.session
 
     def mark_exported(self) -> None:
-        """Record that the copy was written to a file, so that closing it asks no question."""
+        """Record that the copy was written to a file, so that it can be closed without a question."""
         self.view = replace(self.view, is_exported=True)
 
     def _check_read(self) -> None:
@@ -528,13 +528,13 @@ class Controller:
     # Clipboard
 
     def format_command(self) -> str:
-        """Return the shell command that computes the current plan; refuse for a compacted copy."""
+        """Return the shell command that computes the current plan; raise CommandRefused for a compacted copy."""
         if self.view.session.origin:
             raise CommandRefused("No command for a copy; press e to export it, then open the file", warn=True)
         return format_plan_command(self.view)
 
     def format_selected_text(self) -> str:
-        """Return the full text of the selected row; refuse if the session has no messages."""
+        """Return the full text of the selected row; raise CommandRefused if the session has no messages."""
         cursor, facts = self.view.cursor, self.view.session.facts
         if not len(self.view.session):
             raise CommandRefused("No messages in this session")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # this module is imported before the first paint
 
 
 class DraftEnding(Enum):
-    """Reason why the writing of a draft ended."""
+    """How the writing of a draft ended."""
 
     FINISHED = "finished"
     STOPPED = "stopped by you"
@@ -52,14 +52,14 @@ class Draft:
 
 
 class RequestedServer(NamedTuple):
-    """The model and the base URL of its server that the user named last, each None for the default."""
+    """The model and the base URL of the server that the user requested last; None means the default."""
 
     model: str | None = None
     base_url: str | None = None
 
 
 class Drafts:
-    """Drafts for every plan, stored under the keys from :func:`compute_plan_key`, and the server named for them.
+    """Drafts keyed by plan, as given by :func:`compute_plan_key`, and the model and server requested for new ones.
 
     ``requested_server`` is here so that a reopened apply screen uses the same server.
     """
@@ -74,12 +74,12 @@ class Drafts:
         return self._by_plan.get(plan, [])[::-1]
 
     def accept(self, plan: str) -> None:
-        """Record that a draft was accepted for *plan*, so that no draft for that plan counts as unaccepted any more."""
+        """Record that a draft was accepted for *plan*, after which no draft for that plan counts as unaccepted."""
         self._accepted.add(plan)
 
     @property
     def unaccepted_count(self) -> int:
-        """Number of drafts from a model or edited by the user, for plans for which no draft was accepted."""
+        """Number of drafts that a model wrote or the user edited, in all plans without an accepted draft."""
         plans = self._by_plan.keys() - self._accepted
         return sum(1 for plan in plans for draft in self._by_plan[plan] if draft.summary.model or draft.is_edited)
 
@@ -113,7 +113,7 @@ class Drafts:
 
 
 def compute_plan_key(session: Session, plan: Plan) -> str:
-    """Return a key that equal plans share, built from the session, point, policy, settings and effect of the plan."""
+    """Return a key of the session, point, policy, settings and effect of a plan, which is the same for equal plans."""
     info = session.info
     place = f"{info.path}#{info.id} {session.origin}"
     effect = f"{plan.dropped_ranges} {len(plan.changes)} {plan.tokens_before}"

@@ -1,4 +1,4 @@
-"""Points of a session to jump between: its peak, trigger firings, context events and costly cache breaks."""
+"""Jump points of a session: its peak, trigger firings, context events and costly cache breaks."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from context_tui.tui.timeline.rows import WHOLE_MESSAGE, Location, TimelineRows
 
 
 class JumpPoint(NamedTuple):
-    """A place to jump to: the user may want to plan before the message ``at``, for the given reason."""
+    """A message ``at`` that the user may want to jump to and plan before, and the reason."""
 
     at: int
     reason: str
 
 
 def find_break_points(session: Session) -> list[JumpPoint]:
-    """Return the replies to the requests with costly cache breaks, in order."""
+    """Return a jump point for the reply to each request with a costly cache break, in order."""
     history = find_cache_breaks(session)
     unit = history.rate_table.unit
     return [JumpPoint(each.message, f"cache: {format_break(each, unit)}") for each in history.costly_breaks]
@@ -34,9 +34,9 @@ def find_jump_points(
     first_effect: int | None = None,
     break_points: Sequence[JumpPoint] | None = None,
 ) -> list[JumpPoint]:
-    """Return the points to jump to in order, one per message; the first message of a session is never included.
+    """Return the jump points in order, at most one per message and none for the first message of the session.
 
-    The trigger begins to fire at *firings*; the plan first changes something at *first_effect*, if that differs.
+    The trigger begins to fire at *firings*; *first_effect* is where the plan first changes something, if that is later.
     """
     reasons: dict[int, list[str]] = {}
     for number, at in enumerate(firings):
@@ -68,7 +68,7 @@ def find_peak(session: Session) -> tuple[int, int] | None:
 def find_next_changed(
     rows: TimelineRows, marker: RowMarker, cursor: Location, step: int, listed_rows: Collection[int] | None = None
 ) -> Location | None:
-    """Return the next (+1) or previous (-1) changed row, wrapping around, or None; all rows count by default."""
+    """Return the next (+1) or previous (-1) changed row in *listed_rows* (default: all), wrapping around, or None."""
     count, row = len(rows), rows.find_row(*cursor)
     for distance in range(1, count + 1):
         at = (row + step * distance) % count
@@ -90,6 +90,6 @@ def find_next_jump(points: Sequence[JumpPoint], at: int, step: int) -> JumpPoint
 
 
 def find_next(places: Sequence[int], at: int, step: int) -> int | None:
-    """Return the first place after *at* (+1) or the last before *at* (-1), wrapping around, or None without places."""
+    """Return the next (+1) or previous (-1) of *places* from *at*, wrapping around, or None if there are no places."""
     next_places = [place for place in places if (place > at if step > 0 else place < at)] or places
     return next_places[0 if step > 0 else -1] if next_places else None

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from context_tui.library.follow import GrowingSession
 
 READ_STEP_S = 0.01
-"""Seconds of reading between two checks whether to stop."""
+"""Seconds of reading before each check for a request to stop."""
 YIELD_S = 0.001
 """Seconds of the default pause after each step."""
 SNAPSHOT_INTERVAL_S, SLOW_SNAPSHOT_INTERVAL_S, SLOW_SNAPSHOT_MESSAGES = 0.3, 1.0, 2_000
 """Seconds between snapshots, each of which redraws the screen: at first, and from this number of messages on."""
 FOLLOWED_MESSAGES_PER_S, MAX_FOLLOW_INTERVAL_S = 5_000, 3.0
-"""Messages for which the interval between snapshots of a followed session grows by a second, and the longest interval.
+"""Messages per second of interval between two snapshots of a followed session, and the maximum interval in seconds.
 
 The time to draw a snapshot grows with the session. The first change after a pause is shown at once.
 """
@@ -52,7 +52,7 @@ PostReport = Callable[[SessionSnapshot | ReadFailure], object]
 
 
 class SessionLoader:
-    """Loader for one session; a later call to ``read`` or ``follow`` resumes where an earlier one stopped."""
+    """Loader for one session; each call to ``read`` or ``follow`` resumes where the previous one stopped."""
 
     def __init__(self, info: SessionInfo) -> None:
         self._info, self._rows = info, TimelineRows()
@@ -79,7 +79,7 @@ class SessionLoader:
             post(ReadFailure(f"{self._info.path}: cannot be read: {type(error).__name__}: {error}"))
 
     def follow(self, post: PostReport, stop: Event, yield_turn: Callable[[], object]) -> None:
-        """Read again on every file change until *stop* is set; post repeated failures once. May raise OSError."""
+        """Read on after every file change until *stop* is set, posting repeated failures once; may raise OSError."""
         from context_tui.library.follow import SessionWatch
 
         last_failure, next_read_at = "", 0.0

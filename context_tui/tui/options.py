@@ -13,7 +13,7 @@ from context_tui.app.state import EMPTY_STATE, InspectorState
 class InspectorOptions:
     """Options for the inspector; ``window`` is the size of the context window in tokens, or None for the session's own.
 
-    ``last_state`` is restored if no policy is named.
+    The policy and settings of ``last_state`` are restored if neither is given.
     """
 
     at: int | None = None

@@ -1,4 +1,4 @@
-"""Files that screens save under new names in the working directory, and brief notifications."""
+"""Functions that save files under new names in the working directory, and show brief notifications."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_NUMBERED_NAMES = 1_000
 
 
 def save_new_file(text: str, name: str, suffix: str) -> Path:
-    """Write *text* to a new file ``NAME.SUFFIX``, or ``NAME-2.SUFFIX`` and so on, in the working directory."""
+    """Write *text* to the new file ``NAME.SUFFIX`` (or ``NAME-2.SUFFIX`` and so on) and return its relative path."""
     for number in range(1, MAX_NUMBERED_NAMES):
         path = Path(f"{name}.{suffix}" if number == 1 else f"{name}-{number}.{suffix}")
         with suppress(FileExistsError), path.open("x", encoding="utf-8") as file:

@@ -48,7 +48,7 @@ REPORT_INTERVAL_S = 0.2
 
 
 class SearchReport(NamedTuple):
-    """Matches found since the previous report; ``number`` tells to which search the report belongs."""
+    """Matches found since the previous report of the search that has this ``number``."""
 
     number: int
     locations: list[Location]
@@ -72,12 +72,12 @@ class Search:
     searched_extent: tuple[Facts, int] | None = None
 
     def start(self, session: Session, text: str) -> None:
-        """Reset all fields for a new search for *text*, discarding the matches of the previous search."""
+        """Reset all fields for a new search for *text*, discarding the previous matches."""
         self.text, self.number, self.locations, self.progress, self.is_finished = text, self.number + 1, [], 0.0, False
         self.pending_step, self.searched_extent = 0, (session.facts, session.length)
 
     def covers(self, session: Session) -> bool:
-        """Return whether the search includes all messages of *session*; True as well if there is no search text."""
+        """Return whether the search includes all messages of *session*, or there is nothing to search for."""
         if not self.text or self.searched_extent is None:
             return True
         return self.searched_extent[0] is session.facts and self.searched_extent[1] == session.length
@@ -99,7 +99,7 @@ class Search:
     def find_next_match(
         self, rows: TimelineRows, cursor: Location, step: int, listed_rows: Collection[int] | None = None
     ) -> Location | None:
-        """Find the next (+1) or previous (-1) match in *listed_rows*, wrapping around; return None without matches."""
+        """Return the next (+1) or previous (-1) match in *listed_rows*, wrapping around, or None without matches."""
         locations = self.list_matches(rows, listed_rows)
         if not locations:
             return None
@@ -109,7 +109,7 @@ class Search:
         return locations[index % len(places)]
 
     def format_count(self, cursor: Location | None = None, listed_matches: Sequence[Location] | None = None) -> str:
-        """Format the match count with the cursor's position among the matches, and how many matches a filter hides."""
+        """Format the number of matches, the cursor's position among them, and how many of them a filter hides."""
         matches = self.locations if listed_matches is None else listed_matches
         count = format_count(len(matches), "row")
         if cursor is not None and cursor in matches:
@@ -120,7 +120,7 @@ class Search:
 
 
 def get_searchable_text(block: dict[str, Any]) -> str:
-    """Return the text that a search examines in a block, such as a tool call's name and input; empty for images."""
+    """Return the text of a block that is searched, such as a tool call's name and input; "" for an image."""
     kind = block.get("type")
     if kind == "tool_use":
         try:
@@ -131,7 +131,7 @@ def get_searchable_text(block: dict[str, Any]) -> str:
 
 
 def find_matches(session: Session, text: str) -> Iterator[Location | None]:
-    """Yield each location where ``find_text`` finds *text*, and None after each message to mark progress."""
+    """Yield each location whose text contains *text*, as ``find_text`` defines it, and None after each message."""
     facts = session.facts
     for message in range(session.length):
         has_match = False
@@ -150,7 +150,7 @@ def find_matches(session: Session, text: str) -> Iterator[Location | None]:
 def search_session(
     session: Session, text: str, number: int, post: Callable[[SearchReport], object], checkpoint: Checkpoint
 ) -> None:
-    """Search a session and post reports at intervals; *checkpoint* runs after each message and may raise to stop."""
+    """Search a session and *post* reports at intervals; *checkpoint* is called per message and may raise to stop."""
     locations: list[Location] = []
     searched, reported_at = 0, time.monotonic()
     for location in find_matches(session, text):

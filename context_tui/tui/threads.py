@@ -29,7 +29,7 @@ class Cancelled(WorkStopped):
 
 
 class ThreadJob:
-    """Handle that work in a thread uses to yield to the screen and to learn that it was cancelled."""
+    """Handle through which work in a thread yields to the screen and learns that it was cancelled."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, pause: Callable[[], object]) -> None:
         self._loop, self._pause = loop, pause
@@ -50,7 +50,7 @@ class ThreadJob:
             self._slice_end = time.monotonic() + WORK_SLICE_S
 
     def yield_to_screen(self) -> None:
-        """Pause, then wait until the event loop has run once, so that this thread does not slow down the screen."""
+        """Pause, then wait for one turn of the event loop, so that this thread does not slow down the screen."""
         self._pause()
         has_turned = Event()
         with suppress(RuntimeError):  # the loop may be closed
@@ -62,7 +62,7 @@ _threads: WeakSet[Thread] = WeakSet()
 
 
 async def run_in_thread(work: Callable[[ThreadJob], Result], pause: Callable[[], object] = lambda: None) -> Result:
-    """Run *work* in a daemon thread, which does not delay the exit; *pause* is called between two of its slices."""
+    """Run *work* in a daemon thread, which does not delay the exit; *pause* is called after each slice of work."""
     job = ThreadJob(asyncio.get_running_loop(), pause)
     future = Future[Result]()
     future.set_running_or_notify_cancel()  # so that it cannot be cancelled
@@ -98,7 +98,7 @@ class WorkErrorHandler:
             self.show_work_error(f"Could not {event.worker.description}: {error}; please report it", event.worker.group)
 
     def show_work_error(self, message: str, group: str) -> None:
-        """Show *message* after an error ended the work in the worker group *group*, by default in a notification."""
+        """Show *message*, by default in a notification, after an error has ended the work of worker group *group*."""
         assert isinstance(self, Screen)
         notify_briefly(self, message, warn=True)
 

@@ -35,7 +35,7 @@ from context_tui.tui.timeline.rows import FIRST_LOCATION, Location
 
 
 class AppliedPlan(NamedTuple):
-    """Record of an applied plan; ``marks`` maps the rows of changed blocks in the copy to verdicts such as cleared."""
+    """Record of an applied plan; ``marks`` has verdicts such as ``cleared``, keyed by the block's row in the copy."""
 
     policy: str
     summary: str
@@ -47,11 +47,11 @@ class View:
     """State of the screen: a session, the point to plan for, a policy with its settings, and the listing.
 
     Attributes:
-        at: message before which the policy plans; None for the end.
+        at: message before which the policy plans; None means the end of the session.
         params: values that differ from the defaults, keyed by policy.
-        named_policies: policies that were named or chosen; they keep their rows in the list.
-        undo_stack, redo_stack: views from before each applied plan, and views that undo left, the latest last.
-        applied: plan that was applied last; it is shown instead of a plan until a policy is chosen.
+        named_policies: policies that the user has named or chosen; they stay listed.
+        undo_stack, redo_stack: views from before each applied plan, and views that were undone; newest last.
+        applied: plan that was just applied; None once a policy or setting is chosen.
     """
 
     session: Session
@@ -98,7 +98,7 @@ class View:
 
     @property
     def listed_policies(self) -> list[str]:
-        """Policies shown side by side: the agent's own, or general ones if it has none, then any the user has named."""
+        """Policies shown side by side: the agent's own, or else general ones, then those that the user has named."""
         names = [*find_own_policies(self.session).values()] or list_policy_names()
         return [*dict.fromkeys((*names, *self.named_policies, self.policy))]
 
@@ -120,7 +120,7 @@ class View:
 
     @property
     def runtime_state(self) -> RuntimeState:
-        """State that a runtime would have at ``point`` when asked to compact now."""
+        """State that an agent's runtime would have at ``point`` if it were asked to compact there."""
         return _compute_runtime_state(self.session, self.point)
 
     def compute_curve(self, name: str, values: Sequence[Any]) -> list[int]:
@@ -165,11 +165,11 @@ class View:
     # Commands: each returns a new view.
 
     def with_policy(self, policy: str) -> View:
-        """Return a view that plans with *policy*, which stays in the list of policies from now on."""
+        """Return a view that plans with *policy* and keeps it in the list of policies."""
         return replace(self, policy=policy, named_policies=(*self.named_policies, policy), applied=None)
 
     def with_param(self, policy: str, name: str, value: Any) -> View:
-        """Return a view with a changed setting; the name ``A.b`` means setting ``b`` of the nested policy ``A``."""
+        """Return a view with a changed setting; the *name* ``A.b`` means setting ``b`` of the nested policy ``A``."""
         nested_policy, dot, nested_name = name.rpartition(".")
         if dot and nested_policy in POLICIES:
             policy, name = nested_policy, nested_name
@@ -185,7 +185,7 @@ class View:
         return replace(self, at=at)
 
     def with_session(self, session: Session) -> View:
-        """Return a view of *session*, a longer version of the present one, keeping the window size the user has set."""
+        """Return a view of *session*, a longer version of this one, keeping the window size that the user has set."""
         window = self.session.window_override
         return replace(self, session=session if session.window_override == window else session.with_window(window))
 
@@ -194,7 +194,7 @@ class View:
         return replace(self, session=self.session.with_window(tokens))
 
     def with_copy(self, session: Session, applied: AppliedPlan, cursor: Location) -> View:
-        """Return a view of *session*, the copy made by applying a plan; undoing in that view returns to this one."""
+        """Return a view of *session*, the copy made by applying a plan; its ``undo_plan`` returns to this view."""
         params = {name: values for name, values in self.params.items() if not is_session_bound(POLICIES[name])}
         folds = self.folds if len(session) == len(self.session) else replace(self.folds, turns=frozenset())
         copy = View(session, policy=self.policy, params=params, folds=folds, cursor=cursor, measure=self.measure)
@@ -213,7 +213,7 @@ class View:
         return replace(self.redo_stack[-1], redo_stack=self.redo_stack[:-1], measure=self.measure)
 
     def toggle_mark(self, location: Location) -> View:
-        """Return a view with the manual policy in which a tool result's mark for clearing is set, or removed if set."""
+        """Return a view with the manual policy that marks a tool result for clearing, or removes its mark."""
         facts = self.session.facts
         result = (location.message, list(facts.blocks_of(location.message)).index(location.block))
         results = tuple(self.params.get(MANUAL_POLICY, {}).get("clear", ()))
@@ -221,21 +221,21 @@ class View:
         return self.with_param(MANUAL_POLICY, "clear", results).with_policy(MANUAL_POLICY)
 
     def toggle_cut(self, message: int) -> View:
-        """Return a view with the manual policy and the cut before *message*, or without a cut if it was there."""
+        """Return a view with the manual policy that cuts before *message*, or removes the cut if it is there."""
         cut = self.params.get(MANUAL_POLICY, {}).get("cut")
         return self.with_param(MANUAL_POLICY, "cut", None if cut == message else message).with_policy(MANUAL_POLICY)
 
 
 @lru_cache(maxsize=4)
 def _compute_runtime_state(session: Session, point: int) -> RuntimeState:
-    """Build the runtime state of a forced plan at a point; if a step of a chain fires, only firing steps run."""
+    """Build the runtime state for a forced plan at *point*; if a step of a chain fires, only firing steps run."""
     context, window = session.context_at(point), session.window_at(point)
     return build_runtime_state(context, window, len(session), forced=True, firing_only=True)
 
 
 @lru_cache(maxsize=24)
 def _compute_plan(session: Session, point: int, policy: str, settings: str) -> Plan | PlanError:
-    """Compute a plan for *settings*, given as JSON; return the error if there is none."""
+    """Return the plan of *policy* with *settings*, given as JSON, or the error if it cannot plan."""
     definition, context = POLICIES[policy], session.context_at(point)
     try:
         params = build_params(definition, json.loads(settings))
@@ -259,7 +259,7 @@ def find_initial_policy(session: Session) -> str:
 
 
 def restore_settings(state: InspectorState, session: Session) -> tuple[str, PolicySettings]:
-    """Return the policy saved for the session's agent and all saved settings, skipping any that are not valid now."""
+    """Return the policy saved for the session's agent, and all saved settings that are still valid."""
     settings: dict[str, Mapping[str, Any]] = {}
     for name, texts in state.settings.items():
         if name in POLICIES:
@@ -272,7 +272,7 @@ def restore_settings(state: InspectorState, session: Session) -> tuple[str, Poli
 
 
 def build_inspector_state(view: View, policies: Mapping[str, str], *, breakdown: bool) -> InspectorState:
-    """Build the state to save for the next run, without settings bound to a session; *policies* were saved earlier."""
+    """Build the state to save, without settings bound to a session; *policies* are those saved earlier, by agent."""
     agent = view.session.info.format
     policies = {name: policy for name, policy in policies.items() if name != agent}
     if view.policy != find_initial_policy(view.session):
@@ -286,7 +286,7 @@ def build_inspector_state(view: View, policies: Mapping[str, str], *, breakdown:
 
 
 def format_settings(settings: PolicySettings) -> str:
-    """Format the changed settings of all policies on one line; empty if there are none."""
+    """Format the changed settings of all policies on one line, or return "" if there are none."""
     # Formatted like the nested settings of a chain, which include the names of policies.
     return ", ".join(format_assignments({"": settings}))
 
@@ -317,7 +317,7 @@ def describe_applied_plan(
 
 
 def _map_rows(plan: Plan, copy: Session, message: int, new_message: int) -> dict[int, int]:
-    """Map the rows of those blocks of a message that a plan keeps to their rows in the copy."""
+    """Return the rows in the copy of the blocks of *message* that the plan keeps, keyed by their old rows."""
     kept_rows = []
     for row in plan.context.facts.blocks_of(message):
         change = plan.changes.get(row)
@@ -341,5 +341,5 @@ def _format_summary(plan: Plan, marks: Mapping[int, str], copy: Session, token_t
 
 
 def format_policy_tooltip(name: str, policy: Policy) -> str:
-    """Format the sentence that says what choosing a policy does, for the help and the command palette."""
+    """Format a sentence on the effect of choosing a policy, for the help and the command palette."""
     return f"Plan with {name}: {policy.about.partition(': ')[2] or policy.about}"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # this module is imported before the first paint
 
 
 class DraftEnding(Enum):
-    """How the writing of a draft ended."""
+    """The way in which the writing of a draft ended."""
 
     FINISHED = "finished"
     STOPPED = "stopped by you"
@@ -102,7 +102,7 @@ class Drafts:
         return new_draft
 
     def edit(self, plan: str, draft: Draft, text: str) -> Draft:
-        """Store *text* as an edit and return its draft, which is a new one unless *draft* was itself an edited one."""
+        """Store *text* as an edited draft and return it: *draft* with new text if already edited, or a new draft."""
         drafts = self._by_plan.setdefault(plan, [])
         if draft.is_edited:
             edited_draft = drafts[draft.number - 1] = replace(draft, text=text)

@@ -238,7 +238,7 @@ def validated(parse: Callable[P, ParsedRecord]) -> Callable[P, ParsedRecord]:
 
 
 def problems_as_value_errors(function: Callable[P, T]) -> Callable[P, T]:
-    """Wrap *function* so that its defects raise ValueError, which callers report as a problem of the record."""
+    """Wrap *function* so that unexpected exceptions become ValueError, which callers report as a problem."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -45,7 +45,7 @@ class KodaFormat(Format):
         return Claim(99 if sure else 80, "koda's tables")
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """Return the sessions that have messages, with the oldest first. Even the only session has an id."""
+        """Return the sessions that have messages, oldest first. Even a single session has an id."""
         with closing(Database(path)) as database:
             return _list_sessions(database)
 
@@ -56,7 +56,7 @@ class KodaFormat(Format):
         return scanner
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Return the databases that exist at the path in koda's code and at the path in its documentation."""
+        """Return the databases found at koda's two paths, one from its code and one from its documentation."""
         folder = Path(environ.get("XDG_CONFIG_HOME") or find_home_folder(environ) / ".config") / "koda"
         places = (folder / "db" / "koda.db", folder / "koda.db")
         return [SessionFile(path, ALL_PROJECTS, False) for path in places if os.path.isfile(path)]

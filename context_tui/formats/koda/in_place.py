@@ -26,7 +26,7 @@ BATCH_ROWS = 100
 
 
 def clear_rows(session: Session, texts: Mapping[int, str], check: SessionCheck) -> Path:
-    """Back up the database, clear the given results in it, and return the backup (see ``Format.edit_in_place``)."""
+    """Back up the database, clear the given results, and return the backup's path (see ``Format.edit_in_place``)."""
     content = session.content
     if not isinstance(content, EntryContent) or not isinstance(source := content.entry_pass.source, KodaSource):
         raise Error("the session was not read from a database; open the database itself")

@@ -27,7 +27,7 @@ Stamp = tuple[int, str]
 
 
 def find_compactions(facts: Facts, archived: Sequence[str | None]) -> list[Compaction]:
-    """Return the compactions of a session. ``archived`` holds the time at which each message was archived, or None."""
+    """Return the compactions of a session. *archived* is the time at which each message was archived, or None."""
     archive_stamps = [None if time is None else (parse_time_ms(time), time) for time in archived]
     summaries = [m for m in range(len(facts)) if facts.flags[m] & MessageFlag.SUMMARY and facts.role[m] == Role.SYSTEM]
     compactions: list[Compaction] = []
@@ -44,9 +44,9 @@ def find_compactions(facts: Facts, archived: Sequence[str | None]) -> list[Compa
 
 
 def _match_stamps(summaries: Sequence[int], stamps: Sequence[Stamp | None]) -> list[Stamp | None]:
-    """Match each summary to the stamp of the rows that its compaction archived, if any.
+    """Return, for each summary, the stamp of the rows that its compaction archived, or None if it archived none.
 
-    The match is the latest stamp that only older rows have and that precedes those of this and later summaries.
+    It is the latest stamp that only earlier rows have and that precedes the stamps of this and later summaries.
     """
     last_message_by_stamp = {stamp: message for message, stamp in enumerate(stamps) if stamp is not None}
     possible = sorted(last_message_by_stamp)
@@ -65,7 +65,7 @@ def _match_stamps(summaries: Sequence[int], stamps: Sequence[Stamp | None]) -> l
 
 
 def _is_hint_next(facts: Facts, summary: int) -> bool:
-    """Return whether a hint follows a summary: a text of the assistant that records no usage of a model."""
+    """Return whether a hint follows a summary: an assistant message of text alone, without recorded usage."""
     hint = summary + 1
     if hint >= len(facts) or facts.role[hint] != Role.ASSISTANT:
         return False
@@ -84,7 +84,7 @@ class KodaSource(RowSource):
         return [str(row[0]) for row in rows]
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
-        """Return the rows as entries. The size of a row that is too large is known without reading it."""
+        """Return the rows with the given ids as entries. A row that is too large is measured without reading it."""
         entries = super().read_entries(ids)
         too_large = {each.id: self._measure(each.id) for each in entries if each.problem}
         return [each._replace(unread_bytes=too_large.get(each.id, 0)) for each in entries]
@@ -105,7 +105,7 @@ def build_entry(row: KodaRow) -> Entry:
 
 
 class KodaShape:
-    """Parser for rows of ``messages``. The schema may mark complete replies (*has_completion*)."""
+    """Parser for rows of ``messages``. With *has_completion*, the schema marks complete replies."""
 
     entry_name = "row"
 
@@ -117,7 +117,7 @@ class KodaShape:
         return parse_message_row(KodaRow._make(entry.columns), has_completion=self._has_completion)
 
     def add_facts(self, entry: Entry, parsed: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
-        """Note whether prompt tokens include cached ones, count system prompts, and note when rows were archived."""
+        """Record whether prompt tokens include cached ones, how many system prompts there are, and archive times."""
         assert isinstance(parsed, MessageRecord)
         row = KodaRow._make(entry.columns)
         if parsed.usage and parsed.usage.fresh != row.prompt_tokens:
@@ -164,9 +164,9 @@ class KodaRow(NamedTuple):
 
 
 def parse_message_row(row: KodaRow, *, has_completion: bool) -> MessageRecord:
-    """Parse a row. As in koda, an unknown role counts as the user.
+    """Parse a row as a message. As in koda, an unknown role counts as the user.
 
-    With *has_completion*, the schema marks complete replies. koda never sends incomplete ones.
+    With *has_completion*, the schema marks complete replies, and any other reply is flagged as not sent, as in koda.
     """
     role = ROLES.get(decode_text(row.role), Role.USER)
     content = None if row.content is None else decode_text(row.content)
@@ -192,7 +192,7 @@ def parse_message_row(row: KodaRow, *, has_completion: bool) -> MessageRecord:
 
 
 def _parse_calls(row: KodaRow) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """Parse the calls of an assistant row. An unreadable list is ignored, as koda does."""
+    """Return the tool calls of an assistant row, and notes. As in koda, an unreadable list is ignored."""
     if not row.tool_calls:
         return [], ()
     calls = try_loads(decode_text(row.tool_calls))
@@ -208,7 +208,7 @@ def _parse_calls(row: KodaRow) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
 
 
 def _parse_usage(row: KodaRow) -> Usage | None:
-    """Parse usage, which koda records as the provider reports it.
+    """Parse usage, which koda records as the provider reports it, or return None if there is none.
 
     Prompt tokens of Anthropic exclude cached tokens, those of other providers include them, and the row does not name
     the provider. Cache writes, or more cache reads than prompt tokens, indicate Anthropic.

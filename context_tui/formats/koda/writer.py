@@ -49,7 +49,7 @@ def format_schema(columns: Mapping[str, frozenset[str]] | None = None) -> str:
 
 
 def copy_rows(session: Session, path: Path) -> list[str] | None:
-    """Copy the session's rows to a new database. Returns notes, or None if it has no rows (see ``Format.copy``)."""
+    """Copy a session's rows to a new database, and return notes, or None if it has no rows (see ``Format.copy``)."""
     content = session.content
     if not isinstance(content, EntryContent) or not isinstance(source := content.entry_pass.source, KodaSource):
         return None
@@ -73,7 +73,7 @@ def copy_rows(session: Session, path: Path) -> list[str] | None:
 def _copy_table(
     source: Database, copy: sqlite3.Connection, table: str, names: list[str], condition: str, session: str, max_id: int
 ) -> None:
-    """Copy the rows of one session from a table; messages only up to the id *max_id*, the last one that was read."""
+    """Copy the rows of one session in a table, but no messages after *max_id*, the last id that was read."""
     # Text is read as bytes, so that invalid UTF-8 stays unchanged.
     value = "CASE typeof({0}) WHEN 'blob' THEN CAST({0} AS TEXT) ELSE {0} END"
     values, row = ", ".join(map(value.format, names)), ", ".join(f"? AS {name}" for name in names)

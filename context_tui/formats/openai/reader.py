@@ -100,7 +100,7 @@ class OpenAIShape:
 
 
 class FunctionCalls:
-    """Assigns ids to old-style function calls, which have none. A result belongs to the newest call before it.
+    """Assigns ids to old-style function calls, which lack them. A result answers the newest call before it.
 
     Parsing an element again gives the same id.
     """
@@ -151,7 +151,7 @@ def parse_call(call: dict[str, Any], call_id: str) -> dict[str, Any]:
 
 
 def parse_content_part(part: dict[str, Any]) -> dict[str, Any]:
-    """Convert a content part to a block. A part without a counterpart stays unchanged, with its size unknown."""
+    """Convert a content part to a block. A part of another type stays unchanged, and its size is unknown."""
     kind = part.get("type")
     if kind in TEXT_PART_TYPES and isinstance(part.get("text"), str):
         return {**part, "type": "text"}

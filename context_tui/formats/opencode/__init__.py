@@ -54,7 +54,7 @@ class OpencodeFormat(Format):
     copy = staticmethod(copy_session)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Return a claim by tables or ids, or None; for a lone message raise an error that names the session's file."""
+        """Return a claim based on tables or ids, or None. A lone message raises an error with its session's file."""
         if head.startswith(SQLITE_MAGIC):
             messages, parts = read_columns(path, "message", "part")
             is_own = "data" in messages and {"message_id", "data"} <= parts
@@ -112,7 +112,7 @@ class OpencodeFormat(Format):
         return subagent
 
     def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
-        """Return the sessions in a storage tree, or the session whose messages are in the folder."""
+        """Return the sessions in a storage tree, or the session whose messages are in the folder, or []."""
         sessions = []
         for file in find_folder_files(path):
             with suppress(UnreadableSession):
@@ -120,7 +120,7 @@ class OpencodeFormat(Format):
         return sessions
 
     def reads_all_siblings(self, path: Path) -> bool:
-        """Return True for a session file in a storage tree, as opencode loads all of these."""
+        """Return whether *path* is a session file in a storage tree, as opencode loads all files there."""
         return path.absolute() in list_session_files(path.absolute().parent.parent.parent)
 
     def read_title(self, path: Path) -> str:

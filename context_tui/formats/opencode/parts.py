@@ -1,7 +1,7 @@
-"""Parse opencode's messages, each a body and parts, which are the same in the database, the tree and an export.
+"""Parse opencode's messages, whose body and parts are the same in the database, the storage tree and an export.
 
-Reproduces opencode's conversion to requests (``toModelMessages`` in ``session/message-v2.ts``). Ignored text and plain
-files are left out, calls that never ended get a result that states it, and failed replies are not sent.
+The module reproduces opencode's conversion to requests (``toModelMessages`` in ``session/message-v2.ts``). Ignored text
+and plain files are left out, unfinished calls get a result that says so, and failed replies are not sent.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def parse_opencode_usage(value: Any) -> Usage | None:
 
 
 def is_summary(info: Value) -> bool:
-    """Return whether a message is a summary that was finished without an error. Old versions record only the time."""
+    """Return whether a message is a summary that ended without an error. Old versions record only when it ended."""
     is_finished = bool(info.get("finish")) or parse_time(info, "completed") >= 0
     return info.get("role") == "assistant" and info.get("summary") is True and not info.get("error") and is_finished
 
@@ -193,7 +193,7 @@ def _parse_reasoning(part: Value) -> Block:
 
 
 def _parse_result(state: Value, *, is_finished: bool) -> Block | None:
-    """Parse the result of a call: output with attachments, error, or interruption; None while the call runs."""
+    """Return the result of a call (output with attachments, error or interruption), or None while it runs."""
     match state.get("status"):
         case "completed":
             files = [*map(_parse_file, list_objects(state.get("attachments")))]

@@ -12,7 +12,7 @@ from context_tui.formats.kit.files import ALL_PROJECTS, find_data_home, list_ent
 
 
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """Yield the databases. If there is none, yield the tree's session files, which opencode would migrate to one."""
+    """Yield opencode's databases or, if there are none, the session files that opencode would migrate to one."""
     folder = find_data_home(environ) / "opencode"
     configured = environ.get("OPENCODE_DB") or ""
     configured_paths = [folder / configured] if configured and configured != ":memory:" else []
@@ -33,7 +33,7 @@ def list_session_files(storage: Path) -> Iterator[Path]:
 
 
 def find_folder_files(folder: Path) -> list[Path]:
-    """Return the session files for a storage tree, for the data folder above it, or for a session's messages."""
+    """Return the session files for *folder*: a storage tree, the data folder above it, or a session's messages."""
     if folder.parent.name == "message" and folder.name.startswith("ses_"):
         root = folder.parent.parent
         session_files = [path for path in list_session_files(root) if path.stem == folder.name]
@@ -46,6 +46,6 @@ def find_folder_files(folder: Path) -> list[Path]:
 
 
 def find_session_file(path: Path, session_id: str) -> Path | None:
-    """Return the file of a session in the storage tree of another file, or None if it is missing."""
+    """Return the file of a session in the storage tree that contains *path*, or None if it is missing."""
     files = (file for root in path.parents[:4] for file in list_session_files(root))
     return next((file for file in files if file.stem == session_id), None)

@@ -39,7 +39,7 @@ ParsedEntry = tuple[dict[str, Any], Sequence[Any], tuple[str, ...]]
 
 
 class CompactionRequest(NamedTuple):
-    """A user message that requests a compaction, with the first message of the tail that the compaction keeps."""
+    """A request for a compaction: its messages, whether it was automatic, and the id of the first kept message."""
 
     messages: range
     auto: bool
@@ -47,7 +47,7 @@ class CompactionRequest(NamedTuple):
 
 
 class CompactionSummary(NamedTuple):
-    """A summary: its messages, the message that requested it, and the size of the context before it, in tokens."""
+    """A summary: its messages, its request's id, the context before it in tokens, and whether it was finished."""
 
     messages: range
     parent: str
@@ -74,7 +74,7 @@ class OpencodeShape:
         return group_records(*list_cases(record), MetadataRecord(notes=tuple(notes))) if notes else record
 
     def add_facts(self, entry: Entry, parsed_record: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
-        """Remember the time of a message, its role in a compaction, and which of its results were cleared."""
+        """Record a message's time, its role in a compaction, and which of its results were cleared."""
         newest, parsed = self._newest  # what was understood right before, if no text was read meanwhile
         info, parts, _ = parsed if newest is entry else parse_entry(entry)
         name = parse_id(info.get("id")) or entry.id
@@ -122,7 +122,7 @@ class OpencodeShape:
                 yield Compaction(summary.messages.start, "full", trigger, summary.tokens, prefix)
 
     def _find_microcompactions(self, facts: Facts) -> Iterator[Compaction]:
-        """Find microcompactions: opencode stamps the results of one pruning one after the other."""
+        """Yield a microcompaction for each pruning, whose results opencode stamps in quick succession."""
         prunings: list[list[tuple[int, int]]] = []
         for time, row in sorted(self._cleared_results):
             if not prunings or time - prunings[-1][-1][0] > MAX_STAMP_GAP_MS:
@@ -136,7 +136,7 @@ class OpencodeShape:
             yield Compaction(message, "micro", "auto", cleared_blocks=rows)
 
     def _find_reverted(self, revert: Any, length: int) -> list[set[int]]:
-        """Return the messages from the reverted one on, or only those after it if the revert names a part of it."""
+        """Return the reverted messages as one branch: from the named one on, or after it if a part is named."""
         revert = as_object(revert)
         messages = self._messages.get(parse_id(revert.get("messageID"))) if revert else None
         if messages is None:
@@ -167,7 +167,7 @@ def parse_entry(entry: Entry) -> ParsedEntry:
 
 
 def remove_reverted(parts: Sequence[tuple[str, bytes]], revert: Any) -> list[bytes]:
-    """Return the texts of *parts* (ids and texts) before the part to which the session was reverted, or else of all."""
+    """Return the texts of *parts* (ids and texts) before a reverted part, and a note on the rest; else all texts."""
     part_id = as_object(revert).get("partID")
     ids = [name for name, _ in parts]
     count = ids.index(part_id) if part_id and part_id in ids else len(parts)

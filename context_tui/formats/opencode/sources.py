@@ -123,7 +123,7 @@ class ExportSource:
         return read_file_stamp(self.path)
 
     def list_ids(self) -> list[str]:
-        """Return the indexes of the messages. If the document cannot be read again, the messages read last are kept."""
+        """Return the indexes of the messages. If the document cannot be read now, use the messages read last."""
         stamp = self.read_stamp()
         if stamp != self._stamp:
             try:
@@ -191,7 +191,7 @@ def _get_part_id(part: Element) -> str:
 
 
 def _format_element(element: Element) -> bytes:
-    """Return an element as JSON, escaped to ASCII unless it is strict JSON: it may hold lone surrogates."""
+    """Return an element as JSON. If it is not strict JSON, escape it to ASCII, as it may hold lone surrogates."""
     if isinstance(element, msgspec.Raw):
         return bytes(memoryview(element))
     try:

@@ -35,7 +35,7 @@ MEDIA_TYPES = ("image", "document")
 
 @dataclass
 class _ExportDocument:
-    """Messages written so far, whose ids and times ascend as opencode's do."""
+    """A document under construction, in which the ids and times of messages ascend, as opencode's do."""
 
     session: str
     model: dict[str, str]
@@ -135,7 +135,7 @@ def _mark_summary(document: _ExportDocument) -> bool:
 
 
 def _end_replies(document: _ExportDocument) -> None:
-    """Mark replies as ended, unless a call has no result: opencode would treat that call as failed."""
+    """Mark each reply as ended, unless a call in it has no result, since opencode would treat that call as failed."""
     for message in document.messages:
         info = message["info"]
         states = [part["state"]["status"] for part in message["parts"] if part["type"] == "tool"]
@@ -145,7 +145,7 @@ def _end_replies(document: _ExportDocument) -> None:
 
 
 def _add_reply(document: _ExportDocument, blocks: list[Block], time: int, usage: Usage | None, losses: Losses) -> None:
-    """Add a message of the assistant, whose calls stay open until their results are added."""
+    """Add an assistant message, whose calls stay open until their results are added."""
     usage = usage or Usage()
     cache = {"read": usage.cache_read, "write": usage.cache_write_5m + usage.cache_write_1h}
     tokens = {"input": usage.fresh, "output": usage.output, "reasoning": 0, "cache": cache}
@@ -179,7 +179,7 @@ def _build_input(block: Block, losses: Losses) -> dict[str, Any]:
 def _add_user_message(
     document: _ExportDocument, blocks: list[Block], injected: list[bool], time: int, losses: Losses
 ) -> None:
-    """Add a user message. Its results are added to their calls, other blocks become a separate message."""
+    """Add the results of a user message to their calls, and its other blocks as a separate message."""
     pairs = zip(blocks, injected, strict=True)
     prompt_blocks = [(block, is_injected) for block, is_injected in pairs if block.get("type") != "tool_result"]
     newest = document.messages[-1]["info"]["id"] if document.messages else ""
@@ -252,7 +252,7 @@ def is_copyable(session: Session) -> bool:
 
 
 def copy_session(session: Session, path: Path) -> list[str] | None:
-    """Write the messages unchanged, with all recorded members, or return None unless :func:`is_copyable`."""
+    """Write the messages with all recorded members, and return [], or None if the session is not copyable."""
     content = session.content
     if not isinstance(content, EntryContent) or not is_copyable(session):
         return None

@@ -71,7 +71,7 @@ _raw = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def find_conversation_file(path: Path) -> Path | None:
-    """Return the state or first event by which a file's conversation is opened, or None if the file is in none."""
+    """Return the file that opens the conversation of *path* (the state, or else the first event), or None."""
     if path.parent.name == EVENTS_FOLDER:
         state = path.parent.parent / STATE_FILE
         return state if os.path.isfile(state) else next(iter(_list_event_files(path.parent)), None)
@@ -79,7 +79,7 @@ def find_conversation_file(path: Path) -> Path | None:
 
 
 def read_histories(path: Path, *, max_events: int | None = None) -> list[Run]:
-    """Return the histories in a file, or a conversation folder's only history with at most *max_events* events."""
+    """Return the histories in a file, or the only one of a conversation folder, up to *max_events* events."""
     if find_conversation_file(path) != path:
         return read_runs(path, find_runs)
     folder, members = path.parent, dict[str, Element]()
@@ -121,7 +121,7 @@ def _parse_history(value: Element) -> Run | None:
 
 
 def find_runs(values: list[Element]) -> list[Run]:
-    """Return the histories in a file: one list of events, or one history in each JSON value."""
+    """Return the histories in a file: a single list of events, or one history for each JSON value; [] if none."""
     if len(values) == 1 and (elements := decode_items(values[0])) is not None:
         if not any("history" in (decode_members(each) or {}) for each in elements[:10]):
             return [Run({}, _flatten_pairs(elements))]
@@ -171,7 +171,7 @@ class OpenHandsFormat(Format):
         return Claim(89, "an event of a conversation") if alone else None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """Return a session for each history in the file, or the conversation that its state or first event opens."""
+        """Return a session for each history in the file, or one for the conversation that the file opens."""
         conversation = find_conversation_file(path)
         if conversation and conversation != path:
             raise UnreadableSession(f"{path}: one event of an OpenHands conversation; open {conversation}")
@@ -198,7 +198,7 @@ class OpenHandsFormat(Format):
             return ""
 
     def is_standalone(self, path: Path) -> bool:
-        """Return False for an event whose conversation is opened by its state or first event."""
+        """Return False for any event but the first, as its conversation is opened by its state or first event."""
         return path.parent.name != EVENTS_FOLDER or path.name == "0.json"
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:

@@ -25,7 +25,7 @@ UsageByResponse = Mapping[str, Usage]
 
 
 def parse_usages(stats: Any) -> tuple[dict[str, Usage], int]:
-    """Return the valid usage of each response in ``base_state.json``, and the newest context window (0 if unknown)."""
+    """Return the valid usages in ``base_state.json`` (keyed by response) and the newest context window (0: unknown)."""
     usages, window = dict[str, Usage](), 0
     for metrics in as_object(as_object(stats).get("usage_to_metrics")).values():
         for entry in list_objects(as_object(metrics).get("token_usages")):
@@ -40,7 +40,7 @@ def parse_usages(stats: Any) -> tuple[dict[str, Usage], int]:
 
 
 def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> ParsedRecord:
-    """Parse an event. A kind that is not sent to the model becomes metadata."""
+    """Parse an event. An event that is not sent to the model becomes metadata."""
     kind, key, time = event["kind"], parse_id(event.get("id")), parse_time_ms(event.get("timestamp"))
     response = parse_id(event.get("llm_response_id"))
     usage = usages.get(response)
@@ -96,7 +96,7 @@ def _parse_result(event: Event) -> dict[str, Any]:
 
 
 def _parse_condensation(event: Event, key: str, time: int, view: EventView) -> ParsedRecord:
-    """Parse a condensation. Without a summary offset, no summary is inserted."""
+    """Parse a condensation. A summary is inserted only if its offset is recorded."""
     ids, summary, offset = event.get("forgotten_event_ids"), event.get("summary"), event.get("summary_offset")
     # An earlier summary is a separate event, whose id is derived from that of its condensation.
     forgotten = {parse_id(each).removesuffix("-summary") for each in as_list(ids)}
@@ -106,7 +106,7 @@ def _parse_condensation(event: Event, key: str, time: int, view: EventView) -> P
 
 
 def _parse_tools(tools: Any) -> list[dict[str, Any]]:
-    """Parse the name and description of tools; of their parameters, only a type name is recorded."""
+    """Return tool schemas with names and descriptions. Parameters are recorded only for MCP tools."""
     schemas = []
     for tool in list_objects(tools):
         name, description = parse_id(tool.get("name") or tool.get("title")), parse_id(tool.get("description"))
@@ -147,7 +147,7 @@ def add_metadata(text: str, metadata: Any) -> str:
 
 
 def join_metadata(blocks: list[Block], metadata: Any) -> list[Block]:
-    """Return the blocks with the command metadata that the model sees added to the last text block."""
+    """Add a command's metadata, as the model sees it, to the last text block, and return all blocks."""
     number = next((number for number in reversed(range(len(blocks))) if blocks[number].get("type") == "text"), None)
     if number is None or not isinstance(metadata, dict):
         return blocks
@@ -167,7 +167,7 @@ class EventView:
         self._context_by_condensation: dict[str, tuple[str | int, ...]] = {}
 
     def append(self, key: str, *, message: bool = True) -> None:
-        """Add an event at the end, unless it is known. One that is no *message* only counts towards offsets."""
+        """Append an event, unless it is known. An event that is not a *message* only counts towards offsets."""
         if key and key not in self._known_keys:
             self._known_keys.add(key)
             self._events.append((key, message))
@@ -175,10 +175,10 @@ class EventView:
     def condense(
         self, key: str, is_forgotten: Callable[[str], bool], summary: str | None, offset: int | None, time: int = -1
     ) -> ParsedRecord:
-        """Return a condensation's summary message with its compaction, or without a summary only the compaction.
+        """Apply a condensation, and return its compaction, as part of the summary's message if there is a summary.
 
         *is_forgotten* returns whether the event with a given key is removed. *offset* is the number of remaining events
-        before the summary, or None if all are.
+        before the summary, or None for all of them.
         """
         if key not in self._context_by_condensation:
             self._known_keys.add(key)

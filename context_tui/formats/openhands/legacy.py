@@ -136,7 +136,7 @@ class LegacyEventParser:
         return MessageRecord(Role.ASSISTANT, [*blocks, call_block])
 
     def _compute_usage(self, event: Event, place: int) -> tuple[Usage | None, tuple[str, ...]]:
-        """Return the usage of an action's request: that of its response, or else the growth of the totals."""
+        """Return the usage of an action's request (from its response, else the growth of the totals), and notes."""
         totals = as_object(event.get("llm_metrics")).get("accumulated_token_usage")
         notes: tuple[str, ...] = ()
         if place > self._last_totals_place and isinstance(totals, dict):
@@ -216,7 +216,7 @@ def _format_key(event_id: Any, place: int) -> str:
 
 
 def _get_arguments(event: Event) -> Event:
-    """Return the arguments of an action; in older actions they are next to the kind."""
+    """Return an event's ``args``, or in older versions the event itself, which holds its arguments."""
     return as_object(event.get("args", event))
 
 
@@ -239,7 +239,7 @@ def _parse_image(url: Any) -> dict[str, Any]:
 
 
 def _parse_recall(extras: Event) -> list[dict[str, Any]]:
-    """Parse texts that were recalled for the model, without the words of the prompt around them."""
+    """Return recalled texts as blocks, without the words that the prompt puts around them."""
     names = ("repo_directory", "repo_instructions", "conversation_instructions", "additional_agent_instructions")
     texts = [extras.get(name) for name in names]
     texts += [as_object(each).get("content") for each in as_list(extras.get("microagent_knowledge"))]

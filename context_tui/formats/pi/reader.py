@@ -116,7 +116,7 @@ class _PiEntry:
         return self.build_message(Role.USER, [build_text(summary)], is_injected=True)
 
     def parse_compaction(self) -> ParsedRecord:
-        """Parse a summary and the messages kept with it: those from an entry on (by id, in v1 by number), or copies."""
+        """Parse a summary and the messages that stay: those since an entry (id, or number in version 1), or copies."""
         record = self.record
         first_kept = record.get("firstKeptEntryId", record.get("firstKeptEntryIndex"))
         if not isinstance(first_kept, str | int) or isinstance(first_kept, bool):

@@ -23,7 +23,7 @@ __all__ = ["ClaudeCodeRequestsFormat", "ClaudeTapFormat"]
 
 @lru_cache(maxsize=4)
 def _open_log(kind: Callable[..., LogSource], path: Path, *arguments: str) -> OpenLog:
-    """Return the log at a path. It stays open, and is read further as it grows."""
+    """Return the log at a path. The log stays open, and later calls read only what was added."""
     return OpenLog(kind(path, *arguments))
 
 
@@ -40,7 +40,7 @@ class RequestLogFormat(Format):
         return RequestScanner(self._open(path, info.id), info)
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """Return a branch of a conversation, or a conversation in a large log, or None for an unknown id."""
+        """Return the branch or unlisted conversation that *session_id* names, or None for an unknown id."""
         listed = self._open(Path(main.path), session_id).list_sessions()
         found = next((each for each in listed if each.id == session_id), None)
         return found or find_branch_in(main, session_id, listed)
@@ -58,7 +58,7 @@ class ClaudeCodeRequestsFormat(RequestLogFormat):
     suffixes: ClassVar[tuple[str, ...]] = (folder.REQUEST_SUFFIX,)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Return None, as only folders have this format. A body by itself is a request to the Messages API."""
+        """Return None, as only folders have this format. A single body is a request to the Messages API."""
         return None
 
     def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
@@ -91,7 +91,7 @@ class ClaudeTapFormat(RequestLogFormat):
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """Return the conversations, or for a large database only the recordings, which need not be read for this."""
+        """Return the conversations or, without reading them, only the recordings of a large database."""
         if not is_database(path) or os.stat(path).st_size <= MAX_SIZED_DATABASE_BYTES:
             return super().list_sessions(path)
         rows = tap.TapDatabase(path).list_rows()

@@ -51,7 +51,7 @@ class Body(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """A logged request: its name in the log, its time (epoch milliseconds), its sender, and a reader of its body.
+    """A logged request: its name in the log, time (epoch milliseconds), run and sender, and a reader of its body.
 
     ``group`` is the run that it belongs to, and ``source`` the part of the run that sent it, such as a sub-agent; both
     are "" if unknown. ``version`` changes when more of it is logged.
@@ -66,7 +66,7 @@ class Exchange(NamedTuple):
 
 
 class GeminiShape(DocumentShape):
-    """Parser for the contents of a Gemini request. A result without an id answers a call just before it, by name."""
+    """Parser for the contents of a Gemini request. A result without an id answers the preceding call by name."""
 
     def __init__(self) -> None:
         self._calls: dict[int, list[Block]] = {}
@@ -117,7 +117,7 @@ def parse_gemini_api_usage(value: Any) -> Any:
 
 
 class Api(NamedTuple):
-    """A provider's API: the member with the messages, the parser for them, and the member with the system prompt."""
+    """A provider's API: name, member with the messages, their parser, and member with the system prompt."""
 
     name: str
     key: str
@@ -205,17 +205,17 @@ def join_elements(elements: Sequence[Element]) -> msgspec.Raw:
 
 
 def copy_element(element: Element) -> Element:
-    """Return a copy of a message that does not keep the bytes of its body in memory."""
+    """Return a copy of an undecoded message, which does not keep the whole body in memory."""
     return element.copy() if isinstance(element, msgspec.Raw) else element
 
 
 def split_reply(api: Api, reply: dict[str, Any]) -> Sequence[Element]:
-    """Return the messages in which the next request will repeat *reply*."""
+    """Return *reply* as the messages that the next request will repeat."""
     return list(reply.get("output") or []) if api is RESPONSES else [reply]
 
 
 def sign_element(shape: DocumentShape, element: Element, place: int) -> Signature:
-    """Return a message's signature, or () for one that has only thinking."""
+    """Return a message's signature, or () for a message that contains only thinking."""
     try:
         message = find_message(shape.parse(decode_element(element), place))
     except (ValueError, TypeError, KeyError, AttributeError):

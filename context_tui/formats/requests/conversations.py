@@ -1,7 +1,7 @@
 """Group the requests in a log into conversations, and find out what each request changed in its conversation.
 
 As each request repeats the history, it is compared with the newest request in each conversation of its run. It then
-continues one, goes back in one (a rewind), replaces messages with a summary (a compaction), or starts one.
+continues a conversation, goes back in one (a rewind), replaces messages with a summary (a compaction), or starts one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SUMMARY_TAG = re.compile(r"<(?:summary|state_snapshot)>(.*?)</", re.DOTALL)
 
 
 class Place(NamedTuple):
-    """A place in the log: an exchange, and a message in it (or several in one record) after ``skip`` blocks."""
+    """A place in the log: an exchange, its message(s), whether they are its reply, and how many blocks to skip."""
 
     exchange: int
     elements: tuple[Element, ...]
@@ -39,7 +39,7 @@ class Place(NamedTuple):
 
 @dataclass
 class Item:
-    """A message in the newest request: the place where it first occurred, its key, and its signature once computed."""
+    """A message in the newest request: its first place in the log, its key, and its signature once computed."""
 
     place: int
     key: str
@@ -52,10 +52,10 @@ class Step:
 
     Attributes:
         rewound: key of the first message that was abandoned.
-        parent: key of the message that it follows, if that is not the newest.
+        parent: key of the message that the first new one follows, if that is not the newest.
         order: keys of the messages in a new context, or None for a new message.
         summary: number of the new message that contains the summary, or -1.
-        cleared: calls whose results later requests lack, and blocks as the key of a message with a number.
+        cleared: ids of calls whose results later requests lack, or message keys with the numbers of other blocks.
         places: the new places.
         reply, probes: place of the reply (or -1), and pieces of its text that identify it.
         system, tools, schemas: set if they changed; the schemas are in Anthropic's form.
@@ -87,7 +87,7 @@ class Summary(NamedTuple):
 
 @dataclass
 class _Alignment:
-    """A comparison: the first ``element_count`` messages of a request are the conversation's first ``item_count`` ones.
+    """An alignment: a request's first ``element_count`` messages equal the conversation's first ``item_count``.
 
     ``extended`` holds the numbers of messages with further blocks, and their counts of known blocks. ``changed`` holds
     the numbers of known messages, with their new bytes and signatures.
@@ -102,7 +102,7 @@ class _Alignment:
 
 
 class Conversation:
-    """Requests that continue each other. ``source`` and ``prompt`` (the first texts) tell conversations apart."""
+    """A series of requests that continue each other, identified by its ``source`` and ``prompt`` (the first texts)."""
 
     def __init__(self, api: Api, group: str, source: str) -> None:
         self.api, self.group, self.source = api, group, source
@@ -196,7 +196,7 @@ class Conversation:
         step.model = as_text(run.get("model") or as_object(run.get("response")).get("modelVersion"))
 
     def _append(self, step: Step, elements: Sequence[Element], alignment: _Alignment) -> None:
-        """Append the new messages of a request; known messages that it lacks are abandoned."""
+        """Append a request's new messages, and abandon the known messages that it lacks."""
         if alignment.item_count < len(self.items):
             step.rewound = self.items[alignment.item_count].key
             del self.items[alignment.item_count :], self._elements[alignment.item_count :]
@@ -215,7 +215,7 @@ class Conversation:
         self._elements.append(element)
 
     def _replace(self, step: Step, elements: Sequence[Element], summary: int) -> None:
-        """Replace the messages with those of a new context, in the order of the request; known ones keep their keys."""
+        """Replace the messages with those of a new context, in request order. Known messages keep their keys."""
         items_by_signature: dict[Signature, list[Item]] = {}
         for number in reversed(range(len(self.items))):
             items_by_signature.setdefault(self.sign(number), []).append(self.items[number])
@@ -260,7 +260,7 @@ class Conversation:
 
 
 class RequestLog:
-    """The conversations in a log, as far as the log was read. :meth:`update` reads more of it."""
+    """The conversations in the part of a log that was read. :meth:`update` reads more."""
 
     def __init__(self) -> None:
         self.conversations: list[Conversation] = []
@@ -296,7 +296,7 @@ class RequestLog:
                 self.problems[exchange.name] = Problem(exchange.name, note)
 
     def _choose(self, exchange: Exchange, request: Request) -> tuple[Conversation, _Alignment, Summary | None]:
-        """Return the conversation to which a request belongs, their comparison, and the summary of a new context."""
+        """Return the conversation that a request belongs to, their alignment, and a new context's summary (or None)."""
         elements = request.elements[request.lead :]
         run = [conversation for conversation in self.conversations if conversation.group == exchange.group]
         same_api = [owner for owner in run if owner.api is request.api]
@@ -334,7 +334,7 @@ class RequestLog:
         return conversation, _Alignment(), None
 
     def list_by_id(self) -> dict[str, Conversation]:
-        """Map ids to the conversations that are sessions: ``RUN`` for the first in a run, then ``RUN/agent-1``, ...
+        """Return the conversations that are sessions, keyed by id: ``RUN`` (the first of a run), ``RUN/agent-1``, ...
 
         If a run has conversations with tools, those without tools only ask for titles or quotas, and are not sessions.
         """
@@ -357,7 +357,7 @@ class RequestLog:
 def _find_summary(
     owner: Conversation, elements: Sequence[Element], start: int, probes: Collection[str]
 ) -> Summary | None:
-    """Return the new message that is a summary: it holds a piece of a reply, or begins as summaries do."""
+    """Return the new message that holds a piece of a reply (*probes*) or begins as summaries do, or None."""
     for number, element in enumerate(elements[start : start + MAX_SUMMARY_PLACE], start):
         for text in _read_texts(owner, element):
             squeezed = _squeeze(text)
@@ -377,7 +377,7 @@ def _read_texts(conversation: Conversation, element: Element) -> list[str]:
 
 
 def _count_cleared_calls(response: Any) -> int:
-    """Return how many calls, from the oldest on, lost their results to the server's context editing; 0 if none did."""
+    """Return how many of the oldest calls had their results cleared by the server's context editing."""
     edits = list_objects(as_object(as_object(response).get("context_management")).get("applied_edits"))
     counts = (edit.get("cleared_tool_uses") for edit in edits)
     return next((count for count in counts if isinstance(count, int) and count > 0), 0)
@@ -388,7 +388,7 @@ def _squeeze(text: str) -> str:
 
 
 def _cut_probes(text: str) -> tuple[str, ...]:
-    """Return pieces of a reply that identify the reply in a later summary; none for a short reply."""
+    """Return two pieces of a reply by which a later summary is recognised, or () for a short reply."""
     inner = _SUMMARY_TAG.search(text)
     squeezed = _squeeze(inner[1] if inner else text)
     if len(squeezed) < MIN_PROBED_LENGTH:

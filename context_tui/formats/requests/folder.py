@@ -62,7 +62,7 @@ class _File(NamedTuple):
 
 
 class RequestFolder:
-    """The log that the bodies in a folder form."""
+    """The log of the requests whose bodies are in a folder."""
 
     format_name, generation = FORMAT_NAME, 0
 
@@ -178,7 +178,7 @@ class RequestFolder:
     def _pair_by_content(self, requests: list[_File], responses: list[_File]) -> None:
         """Pair each response that no index names with the request that it follows in time.
 
-        Of several open requests, the match is the one whose messages, with this reply, a later request repeats.
+        Of several open requests, the match is the one whose messages a later request repeats along with the reply.
         """
         paired = {*self._pairs.values()}
         open_requests = [file for file in requests if file.name not in self._pairs]
@@ -247,7 +247,7 @@ def _decode_members(data: bytes) -> dict[str, msgspec.Raw]:
 
 
 def _find_session_id(user: str) -> str:
-    """Return the session in ``metadata.user_id``, which is JSON, or in older versions a text that ends with it."""
+    """Return the session id in ``metadata.user_id``, which is JSON or, in older versions, ends with the id."""
     try:
         return parse_id(as_object(loads(user.encode())).get("session_id"))
     except ValueError:

@@ -92,7 +92,7 @@ class OpenLog:
         self._lock = threading.Lock()
 
     def update(self) -> RequestLog:
-        """Read new exchanges, and return the log. It is another object if the log had to be read again."""
+        """Read new exchanges, and return the log, which is a new object if all of it had to be read again."""
         with self._lock:
             exchanges, self.problems = self.source.list_exchanges()
             names = [each.name for each in exchanges]
@@ -151,7 +151,7 @@ class RequestContent(RecordContent):
         return self.log.update() is self.state
 
     def format_request(self, message: int) -> str:
-        """Return, as JSON, the complete request in which *message* was new or which it answered."""
+        """Return the complete request, as JSON, that first held *message* or that *message* answers."""
         place = self.facts.record_place[next(self.facts.records_of(message))]
         exchange = self.conversation.exchanges[self.conversation.places[place].exchange]
         members = exchange.read().members.items()
@@ -226,7 +226,7 @@ class RequestScanner:
         self._problems: list[Problem] = []
 
     def _list_log_problems(self) -> Iterator[Problem]:
-        """Yield the problems of this conversation's requests, and in the main one also those outside conversations."""
+        """Yield the problems of this conversation's requests; for the main one, also those outside any conversation."""
         newest = self._conversation.exchanges[-1]
         is_waiting = self._conversation.steps[-1].reply < 0 and time.time() - newest.time / 1000 < MAX_WAIT_S
         for name, problem in self._content.state.problems.items():

@@ -31,7 +31,7 @@ _TYPES = (b'"api-request', b'"assistant"', b'"user"')
 
 
 class SessionFileRequests:
-    """The log that the requests in a Claude Code session file form."""
+    """The log of the requests in a Claude Code session file."""
 
     format_name, generation = FORMAT_NAME, 0
 
@@ -99,7 +99,7 @@ class SessionFileRequests:
                 self._store("user", self._typed)
 
     def _add_reply(self, message: dict[str, Any]) -> None:
-        """Add blocks of a reply, which is assigned to the newest request unless that request has one."""
+        """Add blocks to the newest reply, or start one, which answers the newest request unless that has a reply."""
         self._typed = []
         content, reply = message.get("content"), self._reply
         if reply is None or reply["id"] != message.get("id"):

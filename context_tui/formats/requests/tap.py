@@ -30,7 +30,7 @@ _NO_CONVERSATION = ("count_tokens", "countTokens", "/embeddings")
 
 
 class Blobs:
-    """The large parts of records, each stored once, by hash."""
+    """The large parts of records, each stored once and keyed by hash."""
 
     def __init__(self) -> None:
         self.values: dict[str, msgspec.Raw] = {}
@@ -40,7 +40,7 @@ class Blobs:
         return self.values.get(digest)
 
     def resolve(self, element: Element) -> Element:
-        """Return the part to which *element* refers (ValueError if missing), or *element* if it is no reference."""
+        """Return the part to which *element* refers (ValueError if missing), or *element* if it is not a reference."""
         if not isinstance(element, msgspec.Raw) or not bytes(memoryview(element)[:40]).startswith(_REFERENCE_START):
             return element
         reference = decode_element(element)

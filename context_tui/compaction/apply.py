@@ -23,9 +23,9 @@ T = TypeVar("T")
 
 
 def apply(session: Session, plan: Plan, summary: str | None = None, token_table: TokenTable | None = None) -> Session:
-    """Return a new session with the history after *plan*; a plan without changes returns the same session.
+    """Return a new session with the history that *plan* leaves, or the same session if the plan changes nothing.
 
-    Raises PlanError if the plan is for another session, or it summarises and the summary is missing or blank.
+    Raises PlanError if the plan is for another session, or if it needs a summary that is missing or blank.
 
     Args:
         summary: the text of the summary if the plan needs one, without prefix or suffix.
@@ -35,7 +35,7 @@ def apply(session: Session, plan: Plan, summary: str | None = None, token_table:
 
 
 def apply_with_measure(session: Session, plan: Plan, summary: str | None, token_table: TokenTable | None) -> Session:
-    """Apply a plan as :func:`apply` does, with the session's size by *token_table*, or ``bytes/4`` if it is None."""
+    """Apply a plan as :func:`apply` does, but measure the session's size by ``bytes/4`` if *token_table* is None."""
     context = plan.context
     if context.facts is not session.facts:
         raise PlanError("the plan was made for another session; make a new plan")
@@ -90,7 +90,7 @@ class SessionBuilder:
         self.replies: set[int] = set()  # the copies of replies to recorded requests
 
     def copy_message(self, message: int, bodies: Mapping[int, str | None] | None = None) -> None:
-        """Copy a message. *bodies* are new texts by block ordinal, or None for a block to remove."""
+        """Copy a message. *bodies* maps block ordinals to new texts, or to None for a block to remove."""
         bodies = bodies or {}
         self._entries.append(find_origin(self._session, message, bodies))
         source = self._session.facts
@@ -122,7 +122,7 @@ class SessionBuilder:
 
         Args:
             rows: for each block, its row in the source session, or -1 if it is new.
-            injected: whether new text in it counts as injected by the runtime.
+            injected: whether new texts in the message count as injected by the runtime.
         """
         self._entries.append(message)
         facts, blocks = self._facts, message["content"]

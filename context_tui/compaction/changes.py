@@ -37,7 +37,7 @@ def build_removal(policy: str) -> Change:
 
 
 def build_input_body(facts: Facts, row: int, arguments: Mapping[str, Any]) -> Body:
-    """Return a body that gives the tool call in *row* other arguments."""
+    """Return a body that replaces the input of the tool call in block *row* with *arguments*."""
     encoded = compact_json(dict(arguments))
     return Body(encoded.decode("utf-8", "surrogatepass"), utf8_len(facts.tool_name(row)) + len(encoded))
 
@@ -85,7 +85,7 @@ class UniformChanges(LazyChanges):
 
 
 class StackedChanges(Mapping[int, Change]):
-    """Changes on top of earlier ones. If both change a block, the newer one is applied to the older one's result."""
+    """Newer changes on top of older ones. If both change a block, the newer one applies to the older one's result."""
 
     def __init__(self, newer: Mapping[int, Change], older: Mapping[int, Change]) -> None:
         self._newer, self._older = newer, older

@@ -1,6 +1,6 @@
 """Predict the size of the next request with and without a plan, as recorded - removed + inserted.
 
-The recorded part is taken as recorded, and everything else is measured. A summary that is not written yet is left out.
+The recorded size is used unchanged; all other content is measured. A summary not yet written is left out.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class NextRequest(NamedTuple):
 
     @property
     def removed_tokens(self) -> int:
-        """Tokens that the plan removes, minus those of replacements."""
+        """Tokens that the plan removes, minus the tokens of replacements."""
         return self.tokens_before + self.inserted_tokens - self.tokens_after
 
     @property
@@ -71,7 +71,7 @@ def compute_next_request(plan: Plan, summary: str | None = None, token_table: To
 
 
 def _count_removed_tokens(plan: Plan, table: TokenTable | None) -> int:
-    """Count the measured tokens that *plan* removes, less replacements and content that an agent inserts anew."""
+    """Count the measured tokens that *plan* removes, minus replacements and content that the agent inserts again."""
     if table is None:
         removed = plan.tokens_before - plan.tokens_after + plan.tokens_inserted
     else:

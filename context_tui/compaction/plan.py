@@ -32,7 +32,7 @@ class SummaryPrompt:
 
     Attributes:
         build_request: builds the request from the prepared messages and the earlier summary to update, or None.
-        prepare_messages: truncates long results and replaces images by text, if at all, before pairs are repaired.
+        prepare_messages: truncates long results and replaces images with text, or does nothing, before pair repair.
         sections: headings of a complete reply, in order, or () if none are required.
         sends_messages: whether the summarizer gets the messages themselves, with tool schemas, instead of their text.
         retries_with_session_model: whether the session's own model is tried if the first one fails.
@@ -54,7 +54,7 @@ IMAGE_OMITTED = "[image omitted from summary]"
 
 
 def prepare_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the messages with long results truncated and images replaced by text, for the summarizer."""
+    """Return the messages with long results truncated and images replaced with text, for the summarizer."""
     return [{**message, "content": [_prepare_block(block) for block in message["content"]]} for message in messages]
 
 
@@ -168,9 +168,9 @@ class Plan:
         summarised_ranges: positions of messages for the summarizer, or None for all dropped ones if an insert holds a
             summary.
         reason: why nothing would change, or "".
-        tokens_saved: tokens (``bytes/4``) that the plan saves, or None to count them on demand.
-        tokens_freed: the same by the policy's own ``estimator``.
         previous_summary_row: block row of an earlier summary that the new one updates, or -1.
+        tokens_saved: tokens (``bytes/4``) that the plan saves, or None to count them on demand.
+        tokens_freed: tokens that the plan saves by the policy's own ``estimator``, or None to count them on demand.
         dropping_policy: the policy that drops messages, if several ran one after another.
         steps: the plans of policies that ran one after another.
         restoration: rule for what the agent puts back after the summary, or None.
@@ -289,7 +289,7 @@ class Plan:
 
     @property
     def messages_summarised(self) -> int:
-        """The number of removed messages that are also summarised."""
+        """The number of messages that are summarised and removed."""
         summarised = set(chain.from_iterable(self.summarised_ranges or ()))
         return len(summarised.intersection(chain.from_iterable(self.dropped_ranges)))
 
@@ -326,7 +326,7 @@ class Plan:
 
     @property
     def tokens_removed(self) -> int:
-        """Tokens of removed content minus those of replacements, by the policy's own estimator."""
+        """Tokens of removed content minus the tokens of replacements, by the policy's own estimator."""
         if self.steps:
             return sum(step.tokens_removed for step in self.steps)
         if self.tokens_freed is not None:
@@ -404,7 +404,7 @@ class Plan:
         return self.find_verdict_at(position, None if block is None else rows[block])
 
     def iterate_verdicts(self) -> Iterator[tuple[int, int | None, Verdict]]:
-        """Yield number, block ordinal and verdict for each message (with None as ordinal), result and changed block."""
+        """Yield the message number, block ordinal (or None) and verdict for each message, result and changed block."""
         facts = self.context.facts
         for position, message in enumerate(self.context.order):
             yield message, None, self.find_verdict_at(position)

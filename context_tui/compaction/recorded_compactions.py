@@ -41,7 +41,7 @@ class RecordedCompaction:
     Attributes:
         message: the summary of a full compaction, the message after a micro one, or the reply that shows a silent one.
         kind: full, micro or silent.
-        believed_tokens_before: the size that the runtime believed before it, or None for an empty context.
+        believed_tokens_before: the size in tokens that the runtime believed before it, or None for an empty context.
         believed_is_recorded: whether the believed size includes a recorded one.
         recorded_tokens_after: recorded size of the next request, or None if a new context begins before that.
     """
@@ -103,7 +103,7 @@ class RecordedCompaction:
 def predict_size_after(
     compaction: RecordedCompaction, table: TokenTable, summary_tokens: int = DEFAULT_SUMMARY_TOKENS
 ) -> ContextSize | None:
-    """Predict the size of the first request after a full compaction, given the context before it and what follows.
+    """Predict the size of the first request after a full compaction, from the contexts before and after it.
 
     A summary whose text is not in the file has *summary_tokens* (``bytes/4``). Returns None for other kinds, or if no
     size was recorded earlier in the same context.
@@ -159,7 +159,7 @@ def _build_recorded_compaction(session: Session, event: Compaction | Drop, sizes
 
 
 def _find_recorded_tokens_after(facts: Facts, compaction: Compaction) -> int | None:
-    """Return the recorded size of the first request after a compaction; None if a new context begins before it."""
+    """Return the recorded size of the first request after a compaction, or None if a new context begins earlier."""
     row = bisect_left(facts.request_message, compaction.message)
     if compaction.kind == "full":  # its summary may be recorded before messages that it kept
         first = bisect_left(facts.drops, compaction.message, key=lambda drop: drop.message)

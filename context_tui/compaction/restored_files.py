@@ -33,7 +33,7 @@ _MEMORY_FILES = ("CLAUDE.md", "CLAUDE.local.md", "AGENTS.md")
 
 
 def use_estimate(tokens: int, kind: Kind) -> float:
-    """Return an estimate as it is."""
+    """Return the estimated *tokens* unchanged, for callers that convert to no other measure."""
     return tokens
 
 
@@ -43,7 +43,7 @@ class Restoration(BaseModel):
     Attributes:
         files: maximum number of files.
         file_tokens: maximum tokens of a file that is put back as a whole.
-        skill_tokens: maximum estimated tokens (``bytes/4``) of a skill, which is cut there.
+        skill_tokens: maximum estimated tokens (``bytes/4``) of a skill; a longer skill is cut.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

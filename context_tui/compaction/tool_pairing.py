@@ -31,7 +31,7 @@ NOTE_MESSAGES_MERGED = "messages merged with the previous one of the same role"
 
 
 class Orphan(NamedTuple):
-    """A tool call without its result, or a result without its call, and where it is."""
+    """A tool call without its result, or a result without its call, with its position."""
 
     kind: str
     message: int
@@ -40,7 +40,7 @@ class Orphan(NamedTuple):
 
 
 class BlockPosition(NamedTuple):
-    """The position of a block: the number of its message, and its own number in it."""
+    """The position of a block: the number of its message, and the number of the block in that message."""
 
     message: int
     block: int
@@ -105,7 +105,7 @@ def find_unpaired(messages: list[Message]) -> tuple[Orphan, ...]:
 def compare_orphans(
     before: list[Message], after: list[Message], renamed: Mapping[str, str] | None = None
 ) -> tuple[list[Orphan], list[Orphan]]:
-    """Return two lists of the orphans in *after*: those that *before* has too, by kind and id, and those that are new.
+    """Return the orphans in *after* in two lists: those with kind and id of an orphan in *before*, and new ones.
 
     *renamed* maps new ids in *after* to those in *before*.
     """
@@ -158,7 +158,7 @@ def _is_blank(block: Block) -> bool:
 
 
 def assign_unique_ids(messages: list[Message]) -> tuple[list[Message], dict[str, str]]:
-    """Give each call a unique id. Returns the messages, and the original id for each new one.
+    """Give each call a unique id. Return the messages, and a mapping of new ids to the original ones.
 
     Recordings of several runs may repeat ids, which providers refuse. The second call with an id and its result then
     get a new id derived from it. Unchanged messages are the same objects as before.
@@ -196,7 +196,7 @@ def _rename_call_ids(message: Message, at: int, ids: dict[tuple[int, int], str])
 
 
 def _make_unique_id(call_id: str, assigned: set[str], present: set[str], tried: dict[str, int]) -> str:
-    """Return *call_id* if it is free, else the next free id derived from it; *tried* maps ids to the last numbers."""
+    """Return *call_id* if it is free, else the next free id derived from it; *tried* has the last numbers."""
     new_id, number = call_id, tried.get(call_id, 1)
     while not new_id or new_id in assigned or (new_id != call_id and new_id in present):
         number += 1

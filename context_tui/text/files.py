@@ -50,7 +50,7 @@ def open_regular_file(path: str | Path) -> BinaryIO:
 
 
 def read_settings_file(path: Path) -> bytes:
-    """Return a settings file's bytes, none for ``/dev/null``, or raise OSError beyond ``MAX_SETTINGS_BYTES``."""
+    """Return a settings file's bytes (none for ``/dev/null``); raise OSError beyond ``MAX_SETTINGS_BYTES``."""
     if str(path) == os.devnull:  # the convention for "no file"
         return b""
     with open_regular_file(path) as file:
@@ -113,8 +113,8 @@ def write_atomically(path: Path, text: str) -> None:
 def lock_folder(folder: Path) -> Iterator[None]:
     """Lock a folder, creating it if needed, so that several programs change its files one after the other.
 
-    Raises OSError if that fails, or another program locks it for ``LOCK_SECONDS``. A file system that has no locks
-    lets several programs proceed at once.
+    Raises OSError if the folder cannot be opened, or another program holds the lock for ``LOCK_SECONDS``. On a file
+    system without locks, several programs proceed at once.
     """
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
@@ -138,8 +138,8 @@ def lock_folder(folder: Path) -> Iterator[None]:
 def move_to_free_name(source: Path, target: Path, suffix: str = "") -> Path:
     """Move a file to *target*, or to the first free name with ``-2``, ``-3`` and so on, and return the path.
 
-    The number stands before *suffix*, which ends the name. The file is flushed to the disk first. Raises OSError if it
-    cannot be moved.
+    The number is inserted before *suffix*, the end of the name. The file is flushed to the disk first. Raises OSError
+    if it cannot be moved.
     """
     sync(source)
     number, place = 1, target
@@ -181,7 +181,7 @@ def sync(path: Path) -> None:
 
 
 def is_temporary(path: Path) -> bool:
-    """Return whether a path lies in a private folder and will therefore be removed."""
+    """Return whether a path is in a private folder, which will be removed."""
     return any(map(_NAME.fullmatch, path.parts[:-1]))
 
 

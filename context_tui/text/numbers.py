@@ -7,7 +7,7 @@ ASCII_SIGNS = str.maketrans({"≥": ">=", "≤": "<=", "−": "-"})
 
 
 def replace_unencodable(error: UnicodeError) -> tuple[str, int]:
-    """Replace signs that an encoding lacks with ASCII, others with ``?``, as an error handler for :mod:`codecs`."""
+    """Replace characters that an encoding lacks with ASCII signs or ``?``, as an error handler for :mod:`codecs`."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(ASCII_SIGNS.get(ord(each), "?") for each in error.object[error.start : error.end]), error.end
@@ -19,14 +19,14 @@ def format_count(number: int, noun: str, plural: str = "") -> str:
 
 
 def format_bytes(count: int) -> str:
-    """Format a file size, or return an empty string if it is unknown."""
+    """Format a file size in kB or MB, or return an empty string if it is unknown."""
     if count <= 0:
         return ""
     return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"
 
 
 def format_age(seconds: float) -> str:
-    """Format an age in seconds in its largest unit, or return an empty string if it is unknown."""
+    """Format an age given in seconds, as in ``3 d`` or ``now``, or return an empty string if it is unknown."""
     if seconds < 0 or seconds > 50 * 365 * 86_400:
         return "" if seconds > 0 else "now"
     for unit, length in (("y", 365 * 86_400), ("mo", 30 * 86_400), ("d", 86_400), ("h", 3_600), ("min", 60)):

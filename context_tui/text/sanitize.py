@@ -110,7 +110,7 @@ def sanitize_line(text: str) -> str:
 
 
 def make_visible(text: str | PurePath) -> str:
-    """Return a path, or a message that quotes one, as one safe line in which every character shows.
+    """Return a path, or a message that quotes one, as one safe line in which every character is visible.
 
     Each character without a glyph, such as a joiner or a byte of an escape sequence, is replaced by one symbol, so that
     different names look different and offsets are unchanged.
@@ -120,5 +120,5 @@ def make_visible(text: str | PurePath) -> str:
 
 
 def truncate_name(text: str, length: int = MAX_NAME_LENGTH) -> str:
-    """Truncate a name to at most *length* characters."""
+    """Truncate a name to at most *length* characters, the last of which is then ``…``."""
     return text if len(text) <= length else text[: length - 1] + "…"

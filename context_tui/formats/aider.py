@@ -1,9 +1,9 @@
-"""Aider's chat history in Markdown: many sessions in a file, each after a heading.
+"""Read Aider's chat histories, Markdown files with many sessions, each of which begins with a heading.
 
-A line of typed text begins with ``#### `` and ends with two spaces, and a blank line precedes the first of several. A
+A line of typed text begins with ``#### `` and ends with two spaces, and a blank line precedes a group of such lines. A
 line of the console begins with ``> `` and ends with two spaces. A reply has blank lines around it. These rules usually
-distinguish both from headings and quotations in a reply. Commands and answers to console questions are typed but not
-sent; the prompt of an ``/ask`` command is repeated after the command.
+distinguish typed and console lines from headings and quotations in a reply. Commands and answers to console questions
+are typed but not sent; the prompt of an ``/ask`` command is repeated after the command.
 
 The history lacks files that were added to the chat, the system prompt, the repository map, and the summaries that Aider
 makes of long chats. Its token counts are rounded.
@@ -59,7 +59,7 @@ class AiderShape(DocumentShape):
         return INCOMPLETE_NOTE
 
     def parse(self, value: Any, place: int) -> message_builder.ParsedRecord:
-        """Parse one part of the chat. Commands become metadata, as Aider runs them without sending them."""
+        """Parse a part of the chat. A command becomes metadata, or (``/clear``) an empty context, and is not sent."""
         text, time = str(value["text"]), parse_time_ms(value.get("time"))
         if value["kind"] in ("console", "counts"):
             model = _MODEL_PATTERN.search(text)
@@ -98,9 +98,9 @@ def _parse_token_count(text: str) -> int:
 
 
 def _parse_elements(text: str, time: str) -> Iterator[dict[str, str]]:
-    """Yield the elements of a text. Console output is one element; token counts are separate elements.
+    """Yield the parts of a chat. Consecutive console output is one part, but each report of token counts is another.
 
-    Only the first typed text gets the *time*.
+    Only the first part with typed text gets the *time*.
     """
     current, texts = "", list[str]()
     for speaker, lines in [*_split_by_speaker(text), ("", "")]:

@@ -1,6 +1,6 @@
-"""GitHub Copilot CLI, a coding agent for the terminal.
+"""Read sessions of GitHub Copilot CLI, a coding agent for the terminal.
 
-Each session has a folder with ``events.jsonl``, which has a JSON event on each line, including events of sub-agents.
+Each session has a folder with ``events.jsonl``, which holds one JSON event per line, including events of sub-agents.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class CopilotShape:
         self._agent = agent
 
     def parse(self, record: Data) -> ParsedRecord:
-        """Parse an event. Events of other agents become metadata without messages."""
+        """Parse an event. An event of another agent becomes metadata."""
         kind, data = record.get("type"), record.get("data")
         if not isinstance(kind, str) or not isinstance(data, dict):
             raise ValueError("not an event: it has no type or no data")
@@ -133,7 +133,7 @@ def _parse_user(data: Data, key: str, time: int) -> ParsedRecord:
 
 
 def _parse_assistant(data: Data, key: str, time: int) -> ParsedRecord:
-    """Parse a reply. Its usage is ignored: only output tokens are recorded, not the size of the context."""
+    """Parse a reply. Its usage is ignored, as it records only output tokens, not the size of the context."""
     blocks: list[Block] = []
     thought, hidden = parse_id(data.get("reasoningText")), parse_id(data.get("reasoningOpaque"))
     if thought or hidden:
@@ -154,7 +154,7 @@ def _parse_assistant(data: Data, key: str, time: int) -> ParsedRecord:
 
 
 def _parse_result(data: Data, key: str, time: int) -> ParsedRecord:
-    """Parse the result of a tool for the model, or its error. Text for the user is not sent."""
+    """Parse a tool's result, or its error, as the model sees it. The event's text for the user is not sent."""
     result_value, error = data.get("result"), data.get("error")
     body = parse_id(result_value.get("content")) if isinstance(result_value, dict) else parse_id(result_value)
     if not body and error is not None:
@@ -177,7 +177,7 @@ def _parse_usage(data: Any) -> Usage | None:
 
 
 def _parse_compaction(data: Data, key: str, time: int) -> ParsedRecord:
-    """Parse a successful compaction. The messages that it keeps after its summary are not recorded."""
+    """Parse a compaction; a failed one becomes metadata. The messages kept after the summary are not recorded."""
     if not data.get("success"):
         return MetadataRecord(key=key)
     summary = data.get("summaryContent")
@@ -195,7 +195,7 @@ def _parse_compaction(data: Data, key: str, time: int) -> ParsedRecord:
 
 
 def _parse_truncation(data: Data, key: str) -> ParsedRecord:
-    """Parse a truncation, which left out the oldest messages; their number is not recorded."""
+    """Parse a truncation, which removes the oldest messages from the context. Their number is not recorded."""
     names = ("preTruncationTokensInMessages", "tokensRemovedDuringTruncation")
     tokens_before, removed = (_parse_tokens(data, name) or None for name in names)
     sizes = MetadataRecord(key=key, window=_parse_tokens(data, "tokenLimit"))
@@ -277,7 +277,7 @@ class CopilotCliFormat(Format):
         return ""
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Yield the session in each folder. Their projects stay unknown, as only the files' content names them."""
+        """Yield the session file in each folder. Projects stay unknown, as only the content of the files names them."""
         for entry in list_entries(find_program_folder(environ, "COPILOT_HOME", ".copilot") / "session-state"):
             if entry.name.endswith(".jsonl"):
                 yield SessionFile(Path(entry.path), "", False)

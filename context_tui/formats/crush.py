@@ -1,4 +1,4 @@
-"""Crush, a coding agent for the terminal, and its predecessor, the opencode that is written in Go.
+"""Read sessions of Crush, a coding agent for the terminal, and of its predecessor, the opencode written in Go.
 
 Sessions are in a SQLite database in the folder of the project, ``.crush/crush.db`` or ``.opencode/opencode.db``. The
 schemas differ in a few columns.
@@ -29,10 +29,10 @@ FAILED_REASONS = ("error", "canceled")
 
 
 OUTPUT_INCLUDES_CACHE = "output includes cache"
-"""Metadata key for the Go opencode and for Crush up to 2025: ``completion_tokens`` are output plus cache reads,
-``prompt_tokens`` are input plus cache writes. Source: TrackUsage of both in ``internal/llm/agent``."""
+"""Metadata key, true for the Go opencode and Crush up to 2025: their ``completion_tokens`` are output plus cache reads,
+and ``prompt_tokens`` are input plus cache writes. Source: TrackUsage of both in ``internal/llm/agent``."""
 MIN_CACHE_READ = 1_024
-"""Fewest tokens that a provider reads from its cache; smaller differences are errors of the estimated output."""
+"""Smallest cache read of a provider, in tokens. A smaller difference is an error of the estimated output."""
 
 
 class CrushShape:
@@ -75,7 +75,7 @@ class CrushShape:
             self._newest_reply = messages.start
 
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
-        """Record the compactions, assign the session's tokens to the newest reply, and return no abandoned branches."""
+        """Record the compactions and the newest reply's usage. Return [], as there are no abandoned branches."""
         facts = builder.facts
         entry_scanner.replace_summaries(facts, self._summaries)
         usage, _ = parse_usage_or_note(_parse_usage, metadata)
@@ -135,13 +135,13 @@ def _build_media_block(mime: str, data: str) -> Block:
 
 
 def _parse_usage(metadata: Mapping[str, Any]) -> Usage | None:
-    """Parse the tokens of a session, recorded for its newest request; None right after a summary."""
+    """Return the usage of a session's newest request, or None right after a summary, when there is none yet."""
     prompt, completion = (parse_tokens(metadata.get(name), name) for name in ("prompt_tokens", "completion_tokens"))
     return Usage(fresh=prompt, output=completion) if prompt else None
 
 
 SUMMARY_ID = "\0summary"
-"""Id assigned to a summary that is recorded in the session's row, as in one of the schemas."""
+"""Id assigned to a summary that is in the session's row, where one of the two schemas records it."""
 _COLUMNS = ("role", "model", "provider", "created_at", "finished_at", "is_summary_message")
 
 
@@ -188,7 +188,7 @@ _SIZES_QUERY = "SELECT session_id, sum(length(CAST(parts AS BLOB))) FROM message
 
 
 class CrushFormat(Format):
-    """The format of sessions in Crush and in the opencode that is written in Go."""
+    """The format of sessions of Crush and of the opencode written in Go."""
 
     name: ClassVar[str] = "crush"
     about: ClassVar[str] = "Crush's and the Go opencode's databases (SQLite, read-only with the write-ahead log)"
@@ -204,7 +204,7 @@ class CrushFormat(Format):
         return Claim(97, "Crush's tables (or the Go opencode's)")
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """Return the sessions that have messages, with the oldest first. Even the only session has an id."""
+        """Return the sessions that have messages, with the oldest first. Every session has an id, even a single one."""
         columns = ("id", "parent_session_id", "title", "", "", "updated_at", "created_at")
         project = path.absolute().parent
         cwd = str(project.parent) if project.name in (".crush", ".opencode") else ""

@@ -1,4 +1,4 @@
-"""Goose, Block's open agent for terminal and desktop.
+"""Read sessions of Goose, Block's open agent for terminal and desktop.
 
 Sessions are in a SQLite database, ``sessions.db``. Up to 1.9, each was a JSON Lines file with one message per line.
 """
@@ -84,7 +84,7 @@ class GooseShape:
         return MessageRecord(speaker, blocks, results, flags, time, is_injected=unseen, notes=tuple(notes))
 
     def add_facts(self, entry: Entry, parsed: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
-        """Note whether a message is visible to the model, and whether it is a summary of all messages before it."""
+        """Record whether a message is visible to the model, and whether it is a summary of all messages before it."""
         if not isinstance(parsed, MessageRecord):
             return
         value = _parse_entry(entry)
@@ -102,7 +102,7 @@ class GooseShape:
             self._newest_reply = messages.start
 
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
-        """Record compactions, other hidden messages and the newest reply's usage, and return no abandoned branches."""
+        """Record compactions, hidden messages and the newest reply's usage. Return [], as no branches are abandoned."""
         facts = builder.facts
         entry_scanner.replace_summaries(facts, self._summaries)
         for message in order_at(facts, len(facts))[1]:
@@ -145,7 +145,7 @@ def _parse_block(kind: str, value: dict[str, Any]) -> Block | None:
 
 
 def _parse_call(value: dict[str, Any]) -> Block:
-    """Parse a call. An invalid call has no name; its input is the error."""
+    """Return a call as a ``tool_use`` block. An invalid call has no name, and the error as its input."""
     outcome = as_object(value.get("toolCall"))
     call, failed = as_object(outcome.get("value")), outcome.get("status") == "error"
     arguments = {"error": parse_id(outcome.get("error"))} if failed else as_object(call.get("arguments"))
@@ -181,7 +181,7 @@ def _parse_image(value: dict[str, Any]) -> Block:
 
 
 def _parse_usage(metadata: Mapping[str, Any]) -> Usage | None:
-    """Parse the tokens of the session's newest request. If only the total is recorded, all of it counts as input."""
+    """Return the usage of the newest request, or None. If only a total is recorded, all of it counts as input."""
     names = ("input_tokens", "output_tokens", "total_tokens")
     fresh, output, total = (parse_tokens(metadata.get(name), name) for name in names)
     return Usage(fresh=fresh or total, output=output if fresh else 0) if fresh or total else None
@@ -218,7 +218,7 @@ class LinesSource:
         return read_file_stamp(self.path)
 
     def list_ids(self) -> list[str]:
-        """Return the records' numbers, starting with "1", as ids."""
+        """Return the numbers of the records as ids, starting with "1"."""
         stamp = self.read_stamp()
         if stamp != self._stamp:
             data = read_whole_file(self.path)
@@ -295,7 +295,7 @@ class GooseFormat(Format):
         return ""
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Yield the database, or the session files if there is none (Goose would migrate these to a database)."""
+        """Yield the database in each folder, or else its session files, which Goose would migrate to a database."""
         for folder in _list_session_folders(environ):
             if os.path.isfile(folder / "sessions.db"):
                 yield SessionFile(folder / "sessions.db", ALL_PROJECTS, False)

@@ -1,7 +1,7 @@
-"""Messages of LangChain in three notations. Their JSON is parsed; the objects that it describes are never constructed.
+"""Read LangChain messages in three notations. Their JSON is parsed, but the objects it describes are not created.
 
 The notations are ``{"type", "data"}`` of ``messages_to_dict``, ``{"lc", "type": "constructor", "kwargs"}`` of ``dumpd``
-(its id names the type of the message), and flat objects of ``model_dump``. A file may hold single messages, a list,
+(``id`` names the type of the message), and flat objects of ``model_dump``. A file may hold single messages, a list,
 states or checkpoints of LangGraph, or a run of LangSmith, whose output is the reply.
 """
 
@@ -71,7 +71,7 @@ MESSAGE_LISTS = MessageLists(
 
 
 class LangChainShape(DocumentShape):
-    """Parser for LangChain messages in any of three serializations. A repeated call counts once."""
+    """Parser for LangChain messages in any of the three notations. A tool call that is recorded twice counts once."""
 
     def __init__(self) -> None:
         self._keys: dict[str, None] = {}  # keys of the messages in the context, in order
@@ -120,7 +120,7 @@ class LangChainShape(DocumentShape):
         return MessageRecord(role, reply_blocks, usage=usage, notes=notes, model=model, key=key)
 
     def resolve_in_order(self, value: Any, parsed: ParsedRecord) -> ParsedRecord:
-        """Return *parsed*. The last of consecutive removals becomes a new context without the removed messages."""
+        """Return *parsed*. The last of consecutive removals begins a new context without the removed messages."""
         if isinstance(parsed, MessageRecord):
             self._keys[parsed.key] = None
             return parsed
@@ -235,12 +235,12 @@ def _unwrap_state(element: Element) -> Element:
         element = members[name]
     members = decode_members(element) or {}
     batch = decode_items(members.get("messages")) or []
-    inner = decode_items(batch[0]) if len(batch) == 1 else None  # of a batch of one
+    inner = decode_items(batch[0]) if len(batch) == 1 else None  # messages in a batch of one
     return {**members, "messages": inner} if inner is not None else element
 
 
 def _parse_run_messages(run: dict[str, Element]) -> list[Element] | None:
-    """Return the messages of a run's input and its reply; None if the output is not a model's reply."""
+    """Return the messages in a run's input, then its reply, or None if its output is not a model's reply."""
     batch = decode_items((decode_members(run["outputs"]) or {}).get("generations"))
     messages = decode_items((decode_members(_unwrap_state(run.get("inputs"))) or {}).get("messages"))
     if not batch or messages is None:

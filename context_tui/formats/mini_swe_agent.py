@@ -1,4 +1,4 @@
-"""mini-swe-agent, a minimal research agent that runs shell commands.
+"""Read sessions of mini-swe-agent, a minimal research agent that runs shell commands.
 
 A session is a trajectory, a JSON file ``NAME.traj.json`` with the messages and the configuration. Version 1 has texts
 only, version 2 tool calls or Responses items; a file may also be a bare list of messages.
@@ -53,7 +53,7 @@ _TASK_PREFIX = "Please solve this issue: "
 
 
 def find_task_title(text: str) -> str:
-    """Return a title for a task: its first line that is not a template's, or else its first line."""
+    """Return a title for a task: its first line that is not part of a template, or else its first line."""
     lines = [line.strip() for line in text[:4_000].splitlines()]
     title_line = next((line for line in lines if line and not line.startswith(_TEMPLATE_STARTS)), text)
     return format_title(title_line.removeprefix(_TASK_PREFIX))
@@ -75,7 +75,7 @@ class MiniSweAgentShape(DocumentShape):
             builder.facts.model = truncate_name(name)
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """Parse a message. The final one, with the role ``exit``, was never sent and becomes metadata."""
+        """Parse a message. The final message, with the role ``exit``, was never sent and becomes metadata."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         extra = as_object(value.get("extra"))

@@ -47,7 +47,7 @@ class ClaudeCodeFormat(Format):
     build_resume_command = staticmethod(paths.build_resume_command)
 
     def list_unrecorded(self, facts: Facts, at: int) -> tuple[str, ...]:
-        """Return two kinds if the file holds the prompts of requests (newer versions), else the kinds of 2.1.215."""
+        """Return the unrecorded kinds of 2.1.215, or the few of newer versions, which record each request's prompt."""
         return ("billing header", "output of a command") if facts.prompts else super().list_unrecorded(facts, at)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:

@@ -41,7 +41,7 @@ class RecordOutline:
 
 
 def decode_outline(file: LineFile, start: int, length: int) -> Generator[bool, None, RecordOutline]:
-    """Decode a record in another process. Yield True while it runs, then return the outline, or raise ValueError."""
+    """Decode a record in another process. Yield True while the process runs; return the outline or raise ValueError."""
     # -P: import nothing from the working directory.
     descriptor, null = file.descriptor, subprocess.DEVNULL
     argv = [sys.executable, "-P", "-m", __name__, str(descriptor), str(start), str(length)]

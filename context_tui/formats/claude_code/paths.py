@@ -76,7 +76,7 @@ def find_title(path: Path) -> str:
 
 
 def _find_typed_text(record: dict[str, Any], *, subagent: bool = False) -> str:
-    """Return the text that a person typed (in a *subagent*'s file: the calling model's prompt), or "" if none did."""
+    """Return the text that a person typed (in a *subagent*'s file: the calling model's prompt), or "" for others."""
     if record.get("isMeta") or (record.get("isSidechain") and not subagent):
         return ""
     if "user" not in (record.get("type"), record.get("role")) or record.get("isCompactSummary"):

@@ -358,7 +358,7 @@ class ClaudeCodeScanner:
         return message
 
     def _append_prompt(self, record: Record, blocks: list[dict[str, Any]], below: int = -1) -> int:
-        """Append typed text as a separate message, which follows *below*, the results in the same record, if any."""
+        """Append typed text as a separate message. *below* is the message of the results in the same record, if any."""
         message = self._add_message(Role.USER, record)
         for block in blocks:
             self._add_block(message, block, injected=parsing.is_injected(record, block))
@@ -392,7 +392,7 @@ class ClaudeCodeScanner:
         return message
 
     def _append_injected(self, record: Record) -> int:
-        """Append injected text to the newest message, or after a reply or a boundary as a message of its own."""
+        """Append injected text to the newest message, or (after a reply or a boundary) as a separate message."""
         message = len(self.facts) - 1
         if self._epoch_start is not None and self._epoch_start.subtype == "compact_boundary":
             if self._reminders < 0:

@@ -1,4 +1,4 @@
-"""Read sessions of Cline and Roo Code (agents in VS Code), of their forks, and of Cline's SDK and command line.
+"""Read and write tasks of Cline, Roo Code and their forks in VS Code, and read those of Cline's SDK and command line.
 
 A task is a folder in the storage of the editor. Its ``api_conversation_history.json`` holds the conversation in the
 form of the Messages API; other files hold usage, deletions and rewrites. The SDK's sessions are ``ID.messages.json``.

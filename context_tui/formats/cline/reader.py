@@ -42,7 +42,7 @@ def format_element_key(place: int) -> str:
 
 
 class ClineShape(DocumentShape):
-    """Parser for the messages in one conversation, completed by the facts from its related files."""
+    """Parser for the messages in one conversation, which it completes with facts from the related files."""
 
     def __init__(self, related: RelatedFacts) -> None:
         self._related = related

@@ -122,7 +122,7 @@ def _update_deletions(ui_messages: list[dict[str, Any]], facts: RelatedFacts) ->
 
 
 def _update_rewrites(rewrites: Any, ui_messages: list[dict[str, Any]], facts: RelatedFacts) -> None:
-    """Add the rewritten blocks. A rewrite takes effect with the request after the one that was newest at its time.
+    """Add the rewritten blocks. A rewrite made during one request takes effect with the next request.
 
     An entry is ``[element, [kind, [[block, [[time, "text", [text], …], …]], …]]]``; a block's last change counts.
     """

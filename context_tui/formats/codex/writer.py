@@ -103,7 +103,7 @@ class _Writer:
         return {"timestamp": format_iso_time(self._time), "type": kind, "payload": payload}
 
     def _find_recorded_meta(self) -> tuple[Record, Record]:
-        """Return session metadata and the newest turn context of the recorded rollout, or {} for another format."""
+        """Return the session metadata and newest turn context of the recorded rollout, or {} and {} without one."""
         recording = find_recording(self._session)
         content = recording.content
         if not isinstance(content, LineContent) or recording.info.format != "codex":

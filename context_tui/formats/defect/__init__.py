@@ -1,4 +1,4 @@
-"""defect, a coding agent for the terminal.
+"""Read and write sessions of defect, a coding agent for the terminal.
 
 A session is a folder with ``meta.json`` (its description), ``journal.jsonl`` (its messages, one JSON object per line)
 and ``snapshot.json`` (the history after the last turn).
@@ -42,7 +42,7 @@ class DefectFormat(Format):
     build_resume_command = staticmethod(writer.build_resume_command)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Return a claim to a journal, to a snapshot, or to a description that is next to one of them, or None."""
+        """Return a claim if the file is a journal, a snapshot, or a description beside one of these, else None."""
         objects = [value for value in parse_first_values(head) if isinstance(value, dict)]
         if objects and is_journal_line(objects[0]):
             return Claim(90, "numbered records of a journal")
@@ -97,7 +97,7 @@ class DefectFormat(Format):
         return document_scanner.read_document_title(path, SnapshotShape(), _find_history)
 
     def can_copy(self, session: Session) -> bool:
-        """Return whether the session is complete, that is, not a branch, whose lines are only a part of the file."""
+        """Return whether the session is the whole file, and not a branch, whose lines are only a part of the file."""
         return isinstance(session.content, document_scanner.DocumentContent) or is_whole_file(session)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:

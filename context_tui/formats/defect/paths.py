@@ -1,7 +1,7 @@
-"""Find defect's session folders: a description, a journal, and the snapshot that a shortened journal continues.
+"""Find defect's sessions, their descriptions, and the history before a shortened journal.
 
-At the end of each turn, defect writes a snapshot, as this loads faster. A shortened journal begins after a snapshot and
-is incomplete without it.
+At the end of each turn, defect writes a snapshot of the history, which loads faster than the journal. A shortened
+journal continues a snapshot and is incomplete without it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def is_meta(value: Record) -> bool:
 
 
 def is_snapshot(value: Record) -> bool:
-    """Return whether a JSON object is a snapshot: a history, and the number of the journal line that comes next."""
+    """Return whether a JSON object is a snapshot: a history, and the number of the next line in the journal."""
     return "schema_version" in value and "next_seq" in value and "record" not in value
 
 
@@ -40,7 +40,7 @@ def read_meta(folder: Path) -> Record:
 
 
 def find_session_file(path: Path) -> Path:
-    """Return the file from which a session is read, given any file in its folder: the journal, or else the snapshot."""
+    """Return the file to read for any file of a session's folder: the journal, or else the snapshot."""
     journal, snapshot = path.with_name(JOURNAL_FILE), path.with_name(SNAPSHOT_FILE)
     if path.name not in (META_FILE, SNAPSHOT_FILE, JOURNAL_FILE):
         return path
@@ -51,7 +51,7 @@ def find_session_file(path: Path) -> Path:
 
 
 def find_sessions_below(folder: Path) -> Iterator[Path]:
-    """Yield the session file in each subfolder, without opening any."""
+    """Yield the session file in each subfolder of *folder*, without opening the files."""
     for entry in files.list_entries(folder):
         meta = Path(entry.path, META_FILE)
         if os.path.isfile(meta) and os.path.isfile(file := find_session_file(meta)):
@@ -71,8 +71,8 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
 def read_journal_base(journal: Path) -> Record | None:
     """Return the history before a shortened journal, in the form of a journal line, or None if the journal is complete.
 
-    The snapshot may include lines that are still in the journal. If these only add messages, the messages are removed
-    from the snapshot, so that each is read from its own line. Otherwise the lines are left out.
+    The snapshot may include lines that are still in the journal. If these lines only add messages, the messages are
+    removed from the snapshot and read from their own lines. Otherwise the lines are ignored.
     """
     first_line = next((value for value in read_first_objects(journal) if is_journal_line(value)), None)
     first_seq = first_line.get("seq") if first_line else None
@@ -94,7 +94,7 @@ def read_journal_base(journal: Path) -> Record | None:
 
 
 def _read_added_messages(journal: Path, end_seq: int) -> list[Any] | None:
-    """Return the messages that lines numbered below *end_seq* add; None if these lines change the history otherwise."""
+    """Return the messages that lines numbered below *end_seq* add, or None if a line changes the history otherwise."""
     messages: list[Any] = []
     turn_end = 0
     with files.open_regular(journal) as file:

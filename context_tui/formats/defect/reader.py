@@ -36,7 +36,7 @@ from context_tui.session.values import Role
 Record = dict[str, Any]
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
 _OUTPUT_MEMBERS = {"text": "text", "json": "value", "content": "blocks"}
-"""Member that holds the body of a result, by the kind of the result."""
+"""Member that holds the body of a tool result, keyed by the kind of the result."""
 
 
 def is_journal_line(value: Record) -> bool:
@@ -45,7 +45,7 @@ def is_journal_line(value: Record) -> bool:
 
 
 class JournalShape:
-    """Parser for the lines of a journal. From a snapshot it adds only messages that differ from known ones.
+    """Parser for the lines of a journal. It adds only those messages of a snapshot that are new.
 
     Lines numbered up to ``base_seq`` repeat messages from the history before the journal, and are left out.
     """
@@ -55,7 +55,7 @@ class JournalShape:
         self._seq: int | None = None
         self._turn_end = 0  # length of the history at the end of the last turn
         self._key_count = 0
-        self._turn_replies = 0  # of the assistant in this turn
+        self._turn_replies = 0  # number of replies in this turn
         self._history: list[tuple[str, MessageRecord]] = []
 
     def parse(self, record: Record) -> ParsedRecord:
@@ -115,7 +115,7 @@ class JournalShape:
         return str(self._key_count)
 
     def _place_snapshot(self, parsed: HistoryRecord) -> ParsedRecord:
-        """Resolve a snapshot to its new messages, and to the results that were cleared in known messages."""
+        """Return a snapshot with only its new messages, and a clearing of the results removed from known messages."""
         old, next_place = self._history, 0
         exact, bare = (_index_history(old, _format_signature), _index_history(old, _format_bare_signature))
         history: list[tuple[str, MessageRecord]] = []
@@ -169,7 +169,7 @@ class SnapshotShape(DocumentShape):
 
 
 def _parse_usage(value: Any) -> Usage | None:
-    """Parse the usage of a turn; None if every size is null, since the provider reported none."""
+    """Return the usage of a turn, or None if every size is null because the provider reported no usage."""
     is_reported = isinstance(value, dict) and any(size is not None for size in value.values())
     return parse_anthropic_usage(value) if is_reported else None
 
@@ -239,7 +239,7 @@ def _pop_place(places: list[int], start: int) -> int:
 
 
 def _find_cleared_calls(old_message: MessageRecord, new_message: MessageRecord) -> list[str] | None:
-    """Return the calls whose results were cleared between two versions of a message; None if anything else differs."""
+    """Return the ids of calls whose results *new_message* clears, or None if the messages differ in any other way."""
     calls: list[str] = []
     for old_block, new_block in zip(old_message.blocks, new_message.blocks, strict=True):
         if old_block != new_block:

@@ -1,7 +1,7 @@
 """Write journals that defect can resume.
 
-defect reverts everything after the last turn that ended, so every turn is written with its end. A summary is an
-ordinary message that defect recognises by its first words.
+On resuming, defect discards everything after the last turn that has ended, so every turn is written with its end. A
+summary is an ordinary message that defect recognises by its first words.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def build_resume_command(session: Session, written_session: Path, out_path: Path
 
 
 def _build_records(session: Session, losses: Losses) -> Iterator[Record]:
-    """Build the records. A turn begins after typed text, ends before the next typed text, and records its usage."""
+    """Yield the records. A turn begins after typed text, ends before the next typed text, and records its usage."""
     context, usage_by_message = session.context_at(), collect_usage(session)
     is_open, usages = False, list[Usage]()
     for index, message in zip(context.order, session.messages_in(context), strict=True):

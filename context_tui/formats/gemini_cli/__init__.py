@@ -1,4 +1,4 @@
-"""Gemini CLI, Google's coding agent for the terminal.
+"""Read and write sessions of Gemini CLI, Google's coding agent for the terminal.
 
 Sessions are files ``~/.gemini/tmp/PROJECT/chats/session-TIME-ID``: one JSON document up to 0.38, JSON Lines since 0.39.
 Sub-agents' files are in a folder named after the session that started them.
@@ -79,11 +79,11 @@ class GeminiCliFormat(Format):
         return None
 
     def is_standalone(self, path: Path) -> bool:
-        """Return False for a sub-agent's file, which is in a subfolder of the chats' folder."""
+        """Return False for a sub-agent's file, which is in a subfolder of the folder ``chats``."""
         return path.suffix not in CHAT_SUFFIXES or path.parent.parent.name != "chats"
 
     def read_title(self, path: Path) -> str:
-        """Return Gemini CLI's own summary of the session, or else its first typed text."""
+        """Return Gemini CLI's own summary of the session, else the first typed text, else ""."""
         typed = ""
         for record in read_first_objects(path):
             messages = record.get("messages")
@@ -95,7 +95,7 @@ class GeminiCliFormat(Format):
         return typed
 
     def can_copy(self, session: Session) -> bool:
-        """Return whether the session is complete, that is, not a branch, which is only a part of the file."""
+        """Return whether the session is the whole file, and not a branch, which is only a part of the file."""
         return is_whole_file(session) if isinstance(session.content, LineContent) else not session.info.id
 
     def copy(self, session: Session, path: Path) -> list[str] | None:

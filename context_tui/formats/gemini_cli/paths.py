@@ -1,4 +1,4 @@
-"""Find Gemini CLI's sessions. Sub-agents' files are in a folder named after the session that started them."""
+"""Find the files of Gemini CLI's sessions and of their sub-agents, which are in a folder named after the session."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def compute_project_hash(folder: str) -> str:
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
     """Yield the sessions in all projects.
 
-    A project's folder is named by a hash of its path, or in newer versions by its name. Another project may have the
-    same name as the current one, and only a file's content can tell them apart.
+    The name of a project's folder is a hash of the project's path, or in newer versions the project's name. A project
+    with the same name as the current one is taken for the current one, as only a file's content tells them apart.
     """
     project_hash = compute_project_hash(str(cwd.absolute()))
     slug = re.sub("[^a-z0-9]+", "-", cwd.name.lower()).strip("-")
@@ -48,7 +48,7 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
 
 
 def find_subagent_files(path: Path) -> list[Path]:
-    """Return the files of the sub-agents of the session in a file, sorted by name."""
+    """Return the files of the sub-agents that the session at *path* started, sorted by name."""
     session_id = parse_id(read_first_object(path).get("sessionId"))
     if not re.fullmatch(r"[\w-]+", session_id):
         return []
@@ -56,6 +56,6 @@ def find_subagent_files(path: Path) -> list[Path]:
 
 
 def build_subagent_info(path: Path, name: str, parent: str) -> SessionInfo:
-    """Return the list entry for a sub-agent's session."""
+    """Return the list entry for the sub-agent session at *path*, in the format *name*."""
     status = path.stat()
     return SessionInfo(str(path), name, path.stem, path.stem, parent, status.st_mtime, status.st_size)

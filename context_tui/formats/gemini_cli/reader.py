@@ -1,7 +1,7 @@
 """Read Gemini CLI's messages from documents (up to 0.38) and from JSON Lines (since 0.39).
 
-Results are recorded with their calls, so one record contains both a reply and the message with its results. Thoughts
-are summaries from the API and are not sent again.
+Tool results are recorded with their calls, so one record contains both a reply and the message with its results.
+Thoughts are summaries from the API and are not sent again.
 """
 
 from __future__ import annotations
@@ -99,10 +99,10 @@ class GeminiLineShape:
         return parsed
 
     def _place_history(self, parsed: HistoryRecord) -> ParsedRecord:
-        """Resolve a rewritten history. It is a compression if any message of the previous one is missing.
+        """Return a rewritten history, compared with the previous one: a compression if a sent message is missing.
 
-        A message that differs only in removed results is the known message. On resuming, a program first writes a
-        history of its setup, and then the resumed one.
+        A message of which only results were removed counts as known. On resuming, Gemini CLI first writes a history
+        that holds only its setup message and is ignored, and then the resumed history.
         """
         if self._history and parsed.messages and all(_is_setup(each) for each in parsed.messages):
             return MetadataRecord()
@@ -142,14 +142,14 @@ class GeminiDocumentShape(DocumentShape):
 
 
 def find_message_lists(values: list[Element]) -> list[Run]:
-    """Return the message list in a file's first JSON value as the only run, or [] if that value is not a session."""
+    """Return one run, the message list in a file's first JSON value, or [] if that value is not a session."""
     members = (decode_members(values[0]) if values else None) or {}
     messages = decode_items(members.get("messages")) if "sessionId" in members else None
     return [] if messages is None else [make_run(members, "messages", messages)]
 
 
 def parse_gemini_usage(value: Any) -> Usage | None:
-    """Return recorded usage, or None. Its input includes cached but not tool tokens; its output excludes thoughts."""
+    """Return usage, or None. Recorded input includes cached tokens; tool tokens are added to it, thoughts to output."""
     usage = parse_usage(value, "input", cache_read="cached", output=("output", "thoughts"), includes_cache=True)
     tools = parse_usage(value, "tool")
     if usage and tools:
@@ -158,7 +158,7 @@ def parse_gemini_usage(value: Any) -> Usage | None:
 
 
 def parse_message(message: dict[str, Any], name: str) -> list[MessageRecord | OmittedMessage]:
-    """Parse a message, and for one from the model also the results of its calls, which are recorded with it.
+    """Parse a message. A reply is followed by a message with the results of its calls, which are recorded with it.
 
     Calls without an id get an id that begins with *name*. Raises ValueError if *message* has an unknown type.
     """
@@ -182,15 +182,15 @@ def parse_message(message: dict[str, Any], name: str) -> list[MessageRecord | Om
 
 
 def parse_content(content: Any) -> Iterator[Block]:
-    """Yield Gemini's content parts as blocks. A part without a counterpart becomes a block of the type unknown."""
+    """Yield a block for each of Gemini's content parts. An unsupported part becomes a block of type ``unknown``."""
     for part in content if isinstance(content, list) else [] if content in (None, "") else [content]:
         yield _parse_block(part)
 
 
 def is_command(text: str) -> bool:
-    """Return whether typed text is a command to Gemini CLI, which is not sent. Comments in code are not commands.
+    """Return whether typed text is a command to Gemini CLI, which is not sent. A code comment is not a command.
 
-    Source: Gemini CLI, isSlashCommand; up to 0.1 also commands with ``?``.
+    Source: Gemini CLI, isSlashCommand. Up to 0.1, commands could also begin with ``?``.
     """
     return text.startswith(("/", "?")) and not text.startswith(("//", "/*"))
 
@@ -205,7 +205,7 @@ def _parse_user_message(message: dict[str, Any], time: int) -> MessageRecord:
 
 
 def _parse_history(messages: list[Any]) -> HistoryRecord:
-    """Parse a rewritten history. It may be compressed to a summary, lack results, or have more messages."""
+    """Parse a rewritten history. Its messages may be compressed to a summary, lack results, or include new ones."""
     objects = [message for message in messages if isinstance(message, dict)]
     ids = {parse_id(message.get("id")) for message in objects}
     objects = [_drop_results(each) if f"{parse_id(each.get('id'))}_response" in ids else each for each in objects]
@@ -223,12 +223,12 @@ def _parse_history(messages: list[Any]) -> HistoryRecord:
         if isinstance(first_record, OmittedMessage):
             continue  # a notice
         if first_record.has_results and set(_find_answered_calls([first_record])) <= answered_ids:
-            continue  # also recorded with their calls
+            continue  # these results are also recorded with their calls
         if key.endswith("_response"):
             response_counts[key] += 1
-            if (count := response_counts[key]) > 1:  # a session that is resumed again has them once more
+            if (count := response_counts[key]) > 1:  # each further resume records the results again
                 key = f"{key}-{count}"
-        if keys and key == f"{keys[-1]}_response":  # the results that the record of a message held
+        if keys and key == f"{keys[-1]}_response":  # results that belong to the message before them
             parsed += [replace(first_record, usage=None), *other_records]
             continue
         parsed += [replace(first_record, key=key, usage=None), *other_records]
@@ -246,7 +246,7 @@ def _drop_results(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _summarize_message(parts: Sequence[MessageRecord | OmittedMessage]) -> _HistoryMessage:
-    """Return the signatures of a message, given its records. Thoughts are left out, since histories have none."""
+    """Return whether a message is sent, and its hashes. These ignore thoughts, since histories have none."""
     blocks = [block for block in _list_blocks(parts) if block.get("type") != "thinking"]
     bare = [{**block, "content": None} if block.get("type") == "tool_result" else block for block in blocks]
     is_sent = isinstance(parts[0], MessageRecord) and not parts[0].flags & MessageFlag.NOT_SENT
@@ -258,7 +258,7 @@ def _list_blocks(parts: Iterable[MessageRecord | OmittedMessage]) -> list[Block]
 
 
 def _group_messages(records: Iterable[MessageRecord | OmittedMessage]) -> Iterator[list[MessageRecord]]:
-    """Group the records of a history by message: a record with a key, and those without a key after it."""
+    """Yield the records of each message in a history: one with a key, and the following ones without a key."""
     group = list[MessageRecord]()
     for record in records:
         if isinstance(record, OmittedMessage):

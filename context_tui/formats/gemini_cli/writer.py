@@ -36,7 +36,7 @@ def write_session(session: Session, path: Path) -> Losses:
 
 
 def build_resume_command(session: Session, written_session: Path, out_path: Path) -> str:
-    """Return a shell command that resumes the session, or "" if the chats' folder of its project is unknown.
+    """Return a shell command that resumes the session, or "" if the ``chats`` folder of its project is unknown.
 
     Gemini CLI finds a session by its id among the chats of the current project.
     """

@@ -111,7 +111,7 @@ def _list_sessions_in_directory(path: Path) -> list[SessionInfo]:
 
 
 def search_folders(path: Path, list_sessions_of: Callable[[Path], list[SessionInfo]]) -> list[SessionInfo]:
-    """Return the sessions in a folder, or else in its subfolders. Raises UnreadableSession if these are too many."""
+    """Return the sessions in a folder, or else in its subfolders. Raises UnreadableSession if there are too many."""
     sessions: list[SessionInfo] = []
     searched, queue = set[str](), [path]
     while queue:
@@ -130,7 +130,7 @@ def search_folders(path: Path, list_sessions_of: Callable[[Path], list[SessionIn
 
 
 def list_folder_sessions(path: Path) -> list[SessionInfo]:
-    """Return the sessions in a folder that some format stores as a folder, or [] if the folder is an ordinary one."""
+    """Return the sessions in a folder that has the layout of some format, or [] for an ordinary folder."""
     return next((sessions for form in FORMATS.values() if (sessions := form.list_folder_sessions(path))), [])
 
 
@@ -186,9 +186,9 @@ def open_session(spec: str | Path, *, window: int | None = None) -> Session:
 
 
 def list_unrecorded(session: Session, at: int | None = None) -> tuple[str, ...]:
-    """Return the kinds of text that the request with the context before message *at* held and the file lacks.
+    """Return the kinds of text that were in the request before message *at* (default: the end) but are not in the file.
 
-    The default is the end of the session. Returns () if the kinds are unknown.
+    Returns () if the kinds are unknown, or if the file holds complete requests.
     """
     form = FORMATS.get(session.info.format)
     if form is None or session.facts.holds_requests:
@@ -197,7 +197,7 @@ def list_unrecorded(session: Session, at: int | None = None) -> tuple[str, ...]:
 
 
 def describe_request_source(session: Session) -> str:
-    """Return a text on where a session's complete requests are or how to record them, or "" if unknown."""
+    """Describe where a session's complete requests are or how to record them, or return "" if that is unknown."""
     form = FORMATS.get(session.info.format)
     if form and form.requests_id and session.facts.prompts and not session.info.id:
         return f"this file holds the whole requests: {make_visible(session.info.path)}#{form.requests_id}"

@@ -120,7 +120,7 @@ class GuardedFormat(Guard):
         return self._list_checked(self._format.list_sessions, path)
 
     def make_lister(self) -> Lister:
-        """Return a lister. If the format cannot create one, calling it raises an error that names the file."""
+        """Return the format's lister. If it cannot be created, the result raises an error that names the file."""
         listers: list[Lister] = []
 
         def list_sessions_of(path: Path) -> list[SessionInfo]:
@@ -153,7 +153,7 @@ class GuardedFormat(Guard):
         return None if notes is None else [str(note) for note in self._check_given(notes, list)]
 
     def call_for_file(self, path: Path, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a method of the format. If it fails, raise an UnreadableSession error that names the file."""
+        """Call a method of the format and return its result. If it fails, raise UnreadableSession, naming the file."""
         return self.call(UnreadableSession, f"{path}: ", function, *args, **kwargs)
 
     def check_for_file(self, path: Path, answer: object, kind: type[T]) -> T:

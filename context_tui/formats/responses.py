@@ -62,7 +62,7 @@ class ResponsesShape:
         return [convert_function_schema(tool) if tool.get("type") == "function" else tool for tool in tools]
 
     def parse_response(self, run: Run) -> dict[str, Any] | None:
-        """Return the response as one more element (without its items if the run consists of these), or None if none."""
+        """Return the response as one more element (without its items if the run consists of these), or None."""
         response = find_response(run)
         if response is None:
             return None
@@ -82,9 +82,9 @@ class ResponsesShape:
         return mark_injected(record) if isinstance(record, MessageRecord) and record.role != Role.SYSTEM else record
 
     def resolve_in_order(self, value: Any, parsed: ParsedRecord) -> ParsedRecord:
-        """Return *parsed*, assigned to a response: consecutive assistant items belong to the same one.
+        """Return *parsed* with the id of its response, which consecutive assistant items share.
 
-        Developer messages at the start of a list without a system prompt are that prompt. Later ones are injected.
+        If there is no system prompt, developer messages at the start form one. Later developer messages are injected.
         """
         if isinstance(value, dict) and value.get("type") == _RESPONSE:
             self._replies.end_response()
@@ -138,7 +138,7 @@ def write_request(session: Session, path: Path) -> Losses:
 
 
 def _build_sendable_item(item: Item, losses: Losses) -> Item | None:
-    """Build an item that may be sent; None for reasoning without its encrypted content."""
+    """Return an item that may be sent, or None for reasoning without its encrypted content."""
     kind = item.get("type")
     if kind == "reasoning" and not item.get("encrypted_content"):
         losses.omit(response_items.THINKING_LOSS, response_items.build_thinking(item))

@@ -80,7 +80,7 @@ class SweAgentShape(DocumentShape):
         self._elision = _parse_elision(agent)
 
     def parse(self, value: Any, place: int) -> message_builder.ParsedRecord:
-        """Parse a message. One from another agent in the same file becomes metadata."""
+        """Parse a message. A message of another agent in the same file becomes metadata."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         if "role" not in value and "response" in value:
@@ -116,7 +116,7 @@ class SweAgentShape(DocumentShape):
         return message_builder.group_records(message_builder.MessageRecord(Role.ASSISTANT, [response]), observed)
 
     def _find_elided(self, place: int) -> tuple[str, ...]:
-        """Return the observations that are elided for the first time in the request of the reply at *place*."""
+        """Return the observations first elided in the request to which the message at *place* is the reply."""
         if self._elision is None:
             return ()
         if place > self._last_place:

@@ -46,10 +46,10 @@ class OutputIsInput(ExportError):
 
 
 class ExportResult(NamedTuple):
-    """The result of an export: the written file, what it could not keep, and the command to resume the session.
+    """The result of an export: the written file, its format, losses, and the command that resumes the session.
 
-    ``losses`` describe content that the format cannot hold, repairs, and differences after reading back; ``check``
-    lists unpaired blocks. ``backup`` is the copy of a file changed in place.
+    ``losses`` describe content that the format cannot hold, repairs, and differences after reading back. ``check``
+    lists unpaired blocks, and ``backup`` is the copy of a file that was changed in place.
     """
 
     path: Path
@@ -118,7 +118,7 @@ def is_copied(session: Session, format_name: str) -> bool:
 
 
 def _copy_records(form: Format, session: Session, temporary: Path, out: Path) -> ExportResult | None:
-    """Copy a session record by record; return None if the session must be written from its messages instead."""
+    """Copy a session record by record, or return None if it must be written from its messages instead."""
     notes = form.copy(session, temporary) if is_copied(session, form.name) else None
     if notes is None:
         return None
@@ -197,12 +197,12 @@ def _build_empty_error(losses: Losses) -> ExportError:
 
 
 def list_writable_formats() -> list[str]:
-    """List the names of the formats that can be both written and read back."""
+    """Return the names of the formats that can be both written and read back."""
     return [form.name for form in FORMATS.values() if form.writable]
 
 
 def list_export_formats() -> list[str]:
-    """List the names of the formats that can be exported to: all writable ones, and ``markdown``."""
+    """Return the names of the formats to which a session can be exported: all writable ones, and ``markdown``."""
     return [*list_writable_formats(), MARKDOWN]
 
 
@@ -280,7 +280,7 @@ def _is_same_file(source: Path, out: Path) -> bool:
 
 
 def _read_messages(session: Session) -> list[Message]:
-    """Read the messages of a session; raise an error if their sizes have changed since the session was opened."""
+    """Return the messages of a session, or raise an error if their sizes have changed since it was opened."""
     changed = _build_changed_error(session)
     context = session.context_at()
     try:
@@ -328,10 +328,10 @@ def _read_back(form: Format, path: Path) -> Session:
 def _compare_contexts(
     form: Format, session: Session, exported: Session, written: Session, declared: Counter[int], has_losses: bool
 ) -> list[str]:
-    """List every difference in size, messages and turns between *session* and the *written* session.
+    """Return every difference in size, messages and turns between *session* and the *written* session.
 
-    *declared* are the sizes of the losses that the writer declared, by kind; with *has_losses*, any loss or note can
-    explain a different size.
+    *declared* are the sizes of the losses that the writer declared, keyed by kind. With *has_losses*, a different size
+    is not an error, as a loss or note may explain it.
     """
     context, written_context = session.context_at(), restore_inferred(written.context_at())
     missing = weigh_context(exported.context_at()) - declared - weigh_context(written_context)
@@ -366,7 +366,7 @@ def _build_exists_error(out: Path) -> OutputExists:
 
 
 def _move_into_place(temporary: Path, out: Path, force: bool) -> None:
-    """Move a file into place in one step; without *force*, never replace one, even one created a moment ago."""
+    """Move a file into place in one step. Without *force*, never replace a file, even one created a moment ago."""
     if force:
         os.replace(temporary, out)
         sync_folder(out.parent)
@@ -397,7 +397,7 @@ def apply_in_place(session: Session, plan: Plan) -> ExportResult:
     """Apply *plan* to the file that *session* was read from, after making a backup of it.
 
     Raises InPlaceError if the plan does more than clear results at the end, or the file is not supported, and another
-    Error if the file is in use or has changed since it was read; it was left unchanged.
+    Error if the file is in use or has changed since it was read. The file is then left as it was.
     """
     check_in_place(session)
     if plan.dropped_ranges or plan.inserts or any(change.action != "clear" for change in plan.changes.values()):

@@ -135,7 +135,7 @@ def _escape_name(text: str) -> str:
 
 
 def _quote_text(text: str) -> str:
-    """Quote recorded Markdown; text with tags, which a page would hide, goes in a fence."""
+    """Return recorded Markdown as a quotation, or in a fence if it has tags, which a page would hide."""
     clean = sanitize(text)
     if _TAG.search(clean):
         return _format_fence(clean)

@@ -41,12 +41,12 @@ class PairCheck(NamedTuple):
 
 
 def check_message_pairs(messages: list[Message]) -> PairCheck:
-    """Return the unpaired blocks in recorded messages, all of them as inherited."""
+    """Return the unpaired blocks in recorded messages, all of which count as inherited."""
     return PairCheck(tool_pairing.find_unpaired(messages))
 
 
 def check_pairs(session: Session, written: list[Message], renamed_ids: Mapping[str, str]) -> PairCheck:
-    """Sort the unpaired blocks in *written* into those that *session*'s recording has and those that are new."""
+    """Return the unpaired blocks in *written*, split into those in the recording of *session* and new ones."""
     if not tool_pairing.find_unpaired(written):
         return PairCheck()
     inherited, introduced = tool_pairing.compare_orphans(_find_recorded_context(session)[1], written, renamed_ids)
@@ -58,7 +58,7 @@ def build_exportable(
 ) -> ExportableSession:
     """Build a session that can be written from *session*, whose context at the end is *messages*.
 
-    *unsupported_reason* tells why a provider's format cannot hold a block; the runtimes of others repair pairs.
+    *unsupported_reason* returns why a provider's format cannot hold a block. It is None for agents, which repair pairs.
     """
     context, facts, losses = session.context_at(), session.facts, Losses()
     replaced = context.replacements
@@ -102,7 +102,7 @@ def build_exportable(
 
 
 def _select_blocks(message: Message, unsupported_reason: UnsupportedReason, losses: Losses) -> list[int]:
-    """Return the numbers of the blocks that a provider accepts; count the other blocks as losses."""
+    """Return the numbers of the blocks that a provider accepts, and count the other blocks as losses."""
     reasons = [unsupported_reason(message["role"], block) for block in message["content"]]
     for reason in filter(None, reasons):
         losses.add(reason)
@@ -110,7 +110,7 @@ def _select_blocks(message: Message, unsupported_reason: UnsupportedReason, loss
 
 
 def _keep_blocks(message: Message, numbers: list[int]) -> Message:
-    """Return the message with only these blocks; the same object if it has no other blocks."""
+    """Return the message with only the blocks *numbers*, or the same object if it has no others."""
     content = message["content"]
     return message if len(numbers) == len(content) else {**message, "content": [content[n] for n in numbers]}
 
@@ -121,7 +121,7 @@ def _map_source(source: MessageSource, selected: list[list[int]]) -> MessageSour
 
 
 def _note_history_end(history: list[Message], losses: Losses) -> None:
-    """Add a note if a provider would refuse a history with this last message, or would continue the message."""
+    """Add a note if the last message is one that a provider would refuse at the end, or would continue."""
     if history and history[-1]["role"] == "assistant":
         pending = any(block.get("type") == "tool_use" for block in history[-1]["content"])
         losses.add_note(ENDS_WITH_PENDING_CALLS if pending else ENDS_WITH_ASSISTANT)

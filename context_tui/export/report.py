@@ -43,19 +43,19 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[object]]
 
     def has_numbers(self, column: int) -> bool:
-        """Return whether a column holds nothing but whole numbers, of which some may be unknown."""
+        """Return whether a column contains only whole numbers and unknown ones (None)."""
         return all(isinstance(row[column], int | None) for row in self.rows)
 
 
 class Bar(NamedTuple):
-    """A bar divided into named parts, in tokens, whose full length is *window*."""
+    """A bar divided into named parts, in tokens, whose full length is ``window``."""
 
     parts: Sequence[tuple[str, int]]
     window: int
 
 
 class SizeChart(NamedTuple):
-    """A chart: named lines with the tokens of the context at each call, the window, and the events at calls."""
+    """A chart: named lines with the context size at each call, the window (both in tokens), and events at calls."""
 
     lines: Sequence[tuple[str, Sequence[int]]]
     window: int
@@ -81,7 +81,7 @@ class Report(NamedTuple):
     sections: list[Section]
 
     def mask(self, mask: Callable[[str], str]) -> Report:
-        """Return a copy in which *mask* has replaced every text, for example to remove secrets."""
+        """Return a copy in which *mask* was applied to every text, for example to remove secrets."""
 
         def mask_part(part: Any) -> Any:
             if not isinstance(part, tuple | list):
@@ -93,10 +93,10 @@ class Report(NamedTuple):
 
 
 def build_session_sections(lab: Lab, studies: Sequence[Study], *, with_text: bool = False) -> tuple[Section, Section]:
-    """Build a section that sums up a session and what policies would have done, and one with the details.
+    """Return a section that sums up a session and the effects of policies, and a section with the details.
 
-    With *with_text*, they include text of the session: its title, the typed prompts, paths, and the evidence of later
-    uses.
+    With *with_text*, the sections include text of the session: its title, the typed prompts, paths, and the evidence
+    of later uses.
     """
     session, info = lab.session, lab.session.info
     name = f"{PurePath(info.path).name}#{info.id}" if info.id else PurePath(info.path).name
@@ -126,7 +126,7 @@ def build_session_sections(lab: Lab, studies: Sequence[Study], *, with_text: boo
 
 
 def list_own_policies(session: Session) -> list[tuple[Policy, Params]]:
-    """Return the policies of the agent that recorded a session, as in its version, or else the default policy."""
+    """Return the policies of a session's agent, with the settings of its version, or else the default policy."""
     policies = [POLICIES[name] for name in find_own_policies(session).values() or [DEFAULT_POLICY]]
     return [(policy, build_recorded_params(policy, {}, session.facts)) for policy in policies]
 
@@ -168,7 +168,7 @@ def _build_compaction_table(session: Session) -> Table:
 
 
 def _build_size_chart(lab: Lab, studies: Sequence[Study]) -> SizeChart:
-    """Build the chart of all policies, in which equal lines and the events at one call are one line and one mark."""
+    """Build the chart of all policies, in which equal lines share one line, and events at the same call one mark."""
     recording, replays = lab.recording, [study.replay for study in studies]
     lines, events = defaultdict[tuple[int, ...], list[str]](list), defaultdict[int, list[str]](list)
     lines[tuple(recording.sizes)].append("recorded" if any(recording.recorded_sizes) else "estimated")
@@ -207,7 +207,7 @@ def _build_study_tables(study: Study, with_text: bool) -> list[Table]:
 
 
 def _describe_block(facts: Facts, case: RegretCase, with_path: bool) -> str:
-    """Name a dropped block by its tool and the file that it is about, with the folders of the file only on request."""
+    """Return a name for a dropped block: its tool and its file, with the folders of the file only if *with_path*."""
     use = facts.tool_use_of(case.row)
     path = facts.paths[facts.path[use]] if use >= 0 and facts.path[use] >= 0 else ""
     name = facts.tool_name(case.row) or PART_NAMES[categorize_block(facts, case.message, case.row)]

@@ -49,7 +49,7 @@ def write_session_report(lab: Lab, studies: Sequence[Study], folder: Path, mask:
 
 
 def format_html(report: Report) -> str:
-    """Format a report as an HTML page that needs no other file and no network; it is dark or light as the reader's."""
+    """Format a report as an HTML page, dark or light as the system is, that needs no other file and no network."""
     style = files("context_tui.export").joinpath("report.css").read_text("utf-8")
     head = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -155,7 +155,7 @@ def _draw_sizes(chart: SizeChart) -> str:
 
 
 def _thin_out(sizes: Sequence[int], points: int) -> Iterator[tuple[int, int]]:
-    """Yield up to a number of calls with their sizes; of several calls that share a point, the largest size."""
+    """Yield at most *points* calls with context sizes. Calls that share a point yield the largest of their sizes."""
     step = max(-(-len(sizes) // points), 1)
     for call in range(0, len(sizes), step):
         yield call, max(sizes[call : call + step])
@@ -165,7 +165,7 @@ def _thin_out(sizes: Sequence[int], points: int) -> Iterator[tuple[int, int]]:
 
 
 def format_markdown(report: Report) -> str:
-    """Format a report as Markdown, with a line of signs for each line of a chart of sizes."""
+    """Format a report as Markdown, with a row of block characters for each line of a size chart."""
     return "\n\n".join(_format_markdown_parts(report)) + "\n"
 
 
@@ -197,7 +197,7 @@ def _format_markdown_sizes(chart: SizeChart) -> Iterator[str]:
 
 
 def _escape_markdown(text: str) -> str:
-    """Escape what Markdown or HTML in it would read, so that names and texts stay as they are."""
+    """Escape the characters that Markdown or HTML would interpret, so that names and texts stay as they are."""
     for character in "\\`*_[]<>|#":
         text = text.replace(character, f"\\{character}")
     return sanitize(text).replace("\n", " ")

@@ -1,4 +1,4 @@
-"""Cache for titles and overviews of sessions, which may be deleted at any time.
+"""Cache for titles and overviews of sessions. The cache may be deleted at any time.
 
 The cache is a database in the cache folder of the system (on Linux ``~/.cache/context-tui``), or the file named by
 ``$CONTEXT_TUI_CACHE``. If that variable is empty, nothing is cached. An entry is valid only while every file from which
@@ -57,7 +57,7 @@ def find_cache_path(environ: Mapping[str, str] | None = None) -> Path | None:
 
 
 def read_stamps(files: Iterable[str | os.PathLike[str]]) -> FileStamps | None:
-    """Return stamps that change with the files and their write-ahead logs, or None if a folder has too many files."""
+    """Return stamps that change when files or their write-ahead logs do, or None if a folder has too many files."""
     stamps: FileStamps = []
     for file in map(os.path.abspath, files):
         stamps += [_read_file_stamp(file), _read_file_stamp(f"{file}-wal")]
@@ -107,7 +107,7 @@ class SessionCache:
             return None
 
     def put(self, path: str, session_id: str, topic: str, value: Any, stamp: FileStamps | None) -> None:
-        """Cache a value that was read from files with these stamps, unless one of them may still be changing."""
+        """Cache a value read from the files with stamps *stamp*, unless one of the files may still be changing."""
         if self._path is None or not stamp or not _is_settled(stamp):
             return
         entry = json.dumps([_identify_program(), stamp, value])
@@ -116,7 +116,7 @@ class SessionCache:
                 self._pending[_build_key(path, session_id, topic)] = entry
 
     def flush(self) -> None:
-        """Write the values that were added since the last flush in one transaction."""
+        """Write, in one transaction, the values that were added since the last flush."""
         with self._lock:
             pending, self._pending = self._pending, {}
             if not pending or not (database := self._open(create=True)):
@@ -148,7 +148,7 @@ class SessionCache:
         return ""
 
     def _open(self, *, create: bool = False) -> sqlite3.Connection | None:
-        """Open the database if it belongs to this user; None if there is none."""
+        """Open the database and return it, or return None if it is missing or not a cache of this user."""
         if self._path is None or self._database:
             return self._database
         try:
@@ -177,7 +177,7 @@ class SessionCache:
         return database
 
     def _handle_failure(self, error: sqlite3.Error) -> None:
-        """Continue without the cache: a locked database is retried later, a damaged cache is removed."""
+        """Close the database after an error. A locked one is opened again later, a damaged cache is removed."""
         if self._database:
             self._database.close()
             self._database = None
@@ -205,7 +205,7 @@ def _build_key(path: str, session_id: str, topic: str) -> bytes:
 
 
 def _identify_program() -> list[Any]:
-    """Return the program's version and formats: cached values are valid only for these."""
+    """Return the program's version and formats, for which alone cached values are valid."""
     from context_tui.formats.registry import FORMATS
 
     return [_ENTRY_VERSION, __version__, *FORMATS]

@@ -59,7 +59,7 @@ class SessionEntry:
 
     @cached_property
     def name(self) -> str:
-        """Id of the session or, if it has none, the name of its file, or of its folder if several files share that."""
+        """Id of the session, or else the name of its file, or of the folder if several files have the same name."""
         return self.info.id or self.folder or self.file_name
 
     @property
@@ -79,12 +79,12 @@ class SessionEntry:
 
 
 def build_session_key(info: SessionInfo) -> SessionKey:
-    """Return the key that identifies a session, whichever of several relative or absolute paths names its file."""
+    """Return a key that identifies a session, and is the same for relative and absolute paths to its file."""
     return os.path.abspath(info.path), info.id
 
 
 def find_samples() -> list[SessionEntry]:
-    """Return the sample sessions in the installed package or, in a checkout, beside it; empty if there are none."""
+    """Return the sample sessions in the installed package or, in a checkout, beside it, or [] if there are none."""
     package = Path(__file__).parents[1]
     for folder in (package / "_samples", package.parent / "sample_sessions"):
         if files := sorted(_list_session_files(folder), key=lambda each: each[0].name):
@@ -98,9 +98,9 @@ def find_recorded_sessions(environ: Mapping[str, str] | None = None, cwd: Path |
 
 
 def find_newest_session() -> SessionEntry | None:
-    """Find the session of the working folder that was written last, or None if there is none among recent sessions.
+    """Return the newest session of the working folder, or None if no recent session belongs to it.
 
-    Files whose place does not name their project are opened, the newest first.
+    If the path of a file does not reveal its project, the file is opened.
     """
     cwd = find_working_folder()
     for entry in sorted(find_recorded_sessions(), key=lambda entry: -entry.info.time)[:MAX_FILES_SEARCHED]:
@@ -152,18 +152,18 @@ def _distinguish_by_folder(entries: Sequence[SessionEntry]) -> Iterator[SessionE
 
 
 def find_project_name(entry: SessionEntry, cwd: str) -> str:
-    """Return the name of a session's project: that of its working directory or, if unknown, the place of the entry."""
+    """Return the name of a session's project: its working directory's name or, if unknown, the place of the entry."""
     folder = os.path.basename(cwd.rstrip("/\\")) if entry.group != SAMPLES else ""
     return folder or entry.place
 
 
 def is_database(path: str) -> bool:
-    """Return whether a file's name says that it is a database with many sessions."""
+    """Return whether a file is a database of many sessions, judged by its name."""
     return path.endswith(DATABASE_SUFFIXES)
 
 
 def list_database_sessions(entry: SessionEntry) -> list[SessionEntry]:
-    """List the sessions in a database with a single query, or return only *entry* if it cannot be read.
+    """Return the sessions in a database, found with a single query, or only *entry* if it cannot be read.
 
     A session without a time gets that of the file. The project of a session is its working directory.
     """
@@ -184,7 +184,7 @@ def list_database_sessions(entry: SessionEntry) -> list[SessionEntry]:
 def find_session_infos(spec: str) -> list[SessionInfo]:
     """Return the sessions at a path, or raise UnreadableSession if there are none.
 
-    In a large folder, files are listed by name only, from the newest, without detecting their format.
+    In a large folder, files are listed by name alone, newest first, without detecting their format.
     """
     infos = opening.search_folders(Path(spec), _find_named_sessions) if os.path.isdir(spec) else []
     if len(infos) > MAX_FILES_READ and _are_sessions(infos):
@@ -225,10 +225,10 @@ def _find_place(info: SessionInfo) -> str:
 def find_choices(
     chosen_infos: Sequence[SessionInfo], current: SessionInfo | None = None
 ) -> Iterator[list[SessionEntry]]:
-    """Yield the sessions for a picker: *chosen_infos* or, if there are none, the samples and those on this machine.
+    """Yield lists of sessions for a picker: *chosen_infos* or, without these, the samples and those on this machine.
 
-    If the session *current* has been open, all sessions are listed and, if it was the only one chosen, also those in
-    its folder. The first list needs no search, then follow partial lists at intervals, and the complete one.
+    If the session *current* is open, all sessions are listed, including those in its folder if it alone was chosen.
+    The first list needs no search; longer lists follow at intervals, and the last one is complete.
     """
     nearby = build_entries(chosen_infos) if current is None or len(chosen_infos) > 1 else []
     yield _merge_entries(nearby, current, ())
@@ -262,7 +262,7 @@ def _merge_entries(
 
 
 def find_sibling_sessions(info: SessionInfo) -> list[SessionEntry]:
-    """Return the sessions in the same folder as another one, judged by file name, from the newest."""
+    """Return the sessions in the folder of another session, judged by file name, newest first."""
     main = info.parent if os.path.isfile(info.parent) else info.path
     folder = Path(os.path.abspath(main)).parent
     files = sorted(_list_standalone_files(folder), key=lambda each: (-each[1].st_mtime, each[0].name))
@@ -274,7 +274,7 @@ def _has_own_file(info: SessionInfo) -> bool:
 
 
 def find_title(info: SessionInfo) -> str:
-    """Return the title of a session from its format's reader, else from the head of the file, else an empty string."""
+    """Return the title of a session from its reader, or else from the head of its file, or "" if it has none."""
     is_name = info.title in (info.id, Path(info.path).stem)  # readers use the name if there is no title
     if info.title and not is_name:
         return info.title
@@ -293,7 +293,7 @@ def _build_info(path: Path, status: os.stat_result) -> SessionInfo:
 
 
 def _list_standalone_files(folder: Path) -> list[tuple[Path, os.stat_result]]:
-    """List the session files in a folder, except those that belong to another session."""
+    """Return the session files in a folder, except those that belong to another session."""
     forms = FORMATS.values()
     return [each for each in _list_session_files(folder) if all(form.is_standalone(each[0]) for form in forms)]
 

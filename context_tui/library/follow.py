@@ -1,4 +1,4 @@
-"""Following of a session while its agent writes it: waiting for changes to its files, and reading the new data.
+"""Follow a session while its agent writes it: wait for changes to its files, and read the new data.
 
 The files are only read, never locked. A file that was truncated or replaced is read from its start.
 """
@@ -33,7 +33,7 @@ class SessionWatch:
     """Watch on a session's file or folder, and on related files such as a database's write-ahead log."""
 
     def __init__(self, info: SessionInfo, stop: Event | None = None) -> None:
-        """Record the current state of the files so that changes can be detected; setting *stop* ends the waiting."""
+        """Record the current state of the files, to detect changes. The event *stop* ends the watch when it is set."""
         self._path, self._form = os.path.realpath(info.path), FORMATS.get(info.format)
         self._stop = stop or Event()
         self._related_files = dict[str, bool]()
@@ -45,7 +45,7 @@ class SessionWatch:
         self._stop.set()
 
     def wait_for_changes(self) -> Iterator[None]:
-        """Yield after each change to the files until the watch is stopped; waiting takes no CPU time."""
+        """Yield after each change to the files until the watch is stopped. Waiting takes no CPU time."""
         while not self._stop.is_set():
             yield from self._wait_for_changes_in(self._list_folders())
 
@@ -148,8 +148,8 @@ def follow_session(
 ) -> Iterator[Session]:
     """Yield the session as it is now, and again after every change, until interrupted or *watch* is stopped.
 
-    If a file becomes unreadable (it is being replaced, or was emptied), the next change is awaited, and *notify* is
-    called once with the reason. Raises UnreadableSession if it is unreadable at the start.
+    If a file becomes unreadable (while it is replaced, or after it was emptied), *notify* is called once with the
+    reason, and the next change is awaited. Raises UnreadableSession if the session is unreadable at the start.
     """
     growing, last_problem = GrowingSession(info), ""
     watch = watch or SessionWatch(info)

@@ -78,7 +78,7 @@ class OverviewReader:
         self._cache = details or SessionCache(None)
 
     def read_title(self, info: SessionInfo) -> str:
-        """Return the title of a session from the cache, or from :func:`discovery.find_title`, or an empty string."""
+        """Return the title of a session from the cache, or else from :func:`discovery.find_title` ("" if none)."""
         if info.title:
             return find_title(info)
         cached_title = self._cache.get(info.path, info.id, "title")
@@ -93,7 +93,7 @@ class OverviewReader:
         return title
 
     def read_place(self, entry: SessionEntry) -> SessionEntry:
-        """Return the entry with its format and project, read from the head of the file if the entry lacks them."""
+        """Return *entry* with its format and project, which are read from the head of the file if it lacks them."""
         info = entry.info
         if entry.place and entry.agent:
             return entry
@@ -110,11 +110,11 @@ class OverviewReader:
         return replace(entry, info=replace(info, cwd=cwd), agent=agent, place=place)
 
     def flush(self) -> None:
-        """Write the results that are new to the cache."""
+        """Write new results to the cache."""
         self._cache.flush()
 
     def read_overview(self, entry: SessionEntry, checkpoint: Checkpoint = lambda: None) -> SessionOverview:
-        """Read a session's overview, with a problem if it is unreadable, or without tokens if the file is too large."""
+        """Return a session's overview, with a problem if it is unreadable, or without tokens if it is too large."""
         info, agent = entry.info, entry.agent
         children: list[SessionEntry] = []
         try:
@@ -145,7 +145,7 @@ class OverviewReader:
     def _find_format_and_stamps(self, info: SessionInfo) -> tuple[Format, FileStamps | None]:
         """Return the format of a session and the stamps of its files, taken before any of them is read.
 
-        There are no stamps if the format is of another package, since it may read other files.
+        The stamps are None if the format is from another package, since it may read further files.
         """
         path = Path(info.path)
         path_stamps = read_stamps([path])
@@ -204,7 +204,7 @@ def _count_bytes_to_read(info: SessionInfo) -> int:
 
 
 def find_subagent_sessions(session: Session, message: int) -> list[SessionInfo]:
-    """Return the sub-agents' sessions that calls in *message* started; raises UnreadableSession if none is found."""
+    """Return the sub-agent sessions that calls in *message* started, or raise UnreadableSession if none is found."""
     if session.info.format not in FORMATS:
         return []
     facts, form = session.facts, FORMATS[session.info.format]

@@ -162,7 +162,7 @@ def _iter_folder_sessions(folder: Path, unread: list[UnreadSession], other_files
 
 
 class Analysis(NamedTuple, Generic[T]):
-    """The result of a function for a session, with the session's name, its format and its working folder."""
+    """The name, format and working folder of a session, with the result of a function for it."""
 
     name: str
     format: str

@@ -1,1 +1,1 @@
-"""The tuning lab: replays of policies along recorded sessions, with what they save, cost and lose."""
+"""The tuning lab: replays of policies along recorded sessions, with their savings, costs and losses."""

@@ -79,7 +79,7 @@ def find_phases(facts: Facts, at: int) -> frozenset[str]:
 
 
 def find_first_firing(session: Session, policy: Policy, params: Params) -> int | None:
-    """Return the first message before which the trigger fires, or the session's length if at its end, or None."""
+    """Return the first message before which the trigger fires (at the end, the session's length), or None if none."""
     return next((m.at for m in iterate_runtime_states(session, policy.phases) if policy.trigger(m, params).fires), None)
 
 

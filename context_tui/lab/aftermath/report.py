@@ -22,7 +22,7 @@ TARGET_WIDTH = 0.5
 
 
 class SessionAftermath(NamedTuple):
-    """An aftermath with the name of its session and its agent (a format)."""
+    """The name of a session, its agent (a format), and an aftermath in the session."""
 
     session: str
     agent: str

@@ -22,7 +22,7 @@ REMEDIES = {
 
 
 class SessionBreaks(NamedTuple):
-    """The cache history of a session, with its name, its agent (a format) and its project (a folder, or "")."""
+    """The name of a session, its agent (a format), its project (a folder, or ""), and its cache history."""
 
     name: str
     agent: str
@@ -31,7 +31,7 @@ class SessionBreaks(NamedTuple):
 
 
 class BreakCase(NamedTuple):
-    """A cache break and the session in which it happened."""
+    """A session with one of its cache breaks."""
 
     session: SessionBreaks
     cache_break: CacheBreak
@@ -52,7 +52,7 @@ class BreakGroup(NamedTuple):
 
 
 class CauseComparison(NamedTuple):
-    """Number of breaks with this recorded and this inferred cause, which is None if the rules find no break."""
+    """A recorded cause, the inferred one (None if the rules find no break), and the number of breaks with both."""
 
     recorded: BreakCause
     inferred: BreakCause | None

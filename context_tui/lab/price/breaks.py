@@ -445,7 +445,7 @@ class _BreakSearch:
         return _Levels(min(filter(None, cold), default=0), max(compacted), level, self._count_empty_reads())
 
     def _count_empty_reads(self) -> str:
-        """Describe how often nothing was read at the start of turns, or return "" if that is not remarkable."""
+        """Describe how often nothing was read at the start of turns, or return "" if that may be chance."""
         counts = {True: [0, 0], False: [0, 0]}  # requests that read nothing, and all, at the start of turns or not
         for before, row in pairwise(self.rows):
             if not self.calls[row].is_expired_after(self.calls[before]):

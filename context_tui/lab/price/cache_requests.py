@@ -206,7 +206,7 @@ class _CacheReconstruction:
         return first
 
     def _update_thinking_switch(self, row: int, has_user_content: bool) -> bool:
-        """Return whether thinking was switched on or off, inferred from the replies and the prompt's tail."""
+        """Update whether thinking is on, from the replies and the prompt's tail, and return whether it was switched."""
         facts = self.facts
         has_thinking = any(facts.kind[block] == Kind.THINKING for block in facts.blocks_of(facts.request_message[row]))
         if self.has_thinking is None:

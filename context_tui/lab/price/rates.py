@@ -47,7 +47,7 @@ class Rates(NamedTuple):
         return self.write_1h if ttl_ms > FIVE_MINUTES else self.write_5m if ttl_ms else self.input
 
     def compute_usage_cost(self, usage: CacheUsage) -> float:
-        """Return the cost of a prompt, given how the cache is used."""
+        """Return the cost of a prompt, given its use of the cache."""
         return self.read * usage.read + self.get_write_rate(usage.ttl_ms) * usage.written + self.input * usage.fresh
 
     def compute_recorded_cost(self, usage: Usage) -> float:

@@ -55,7 +55,7 @@ class _Edit(NamedTuple):
 
 
 class FetchLog:
-    """The fetches so far in a session, with the repeated ones among them.
+    """The fetches of a session so far, in which repeated fetches are found.
 
     ``refetches`` lists the calls that fetched content again. ``stale`` maps rows of blocks to the messages that read
     the same file after the agent had changed it.

@@ -128,7 +128,7 @@ class UseIndex:
 
 
 class _Mention(NamedTuple):
-    """Needle in an assistant's block, the earlier blocks with it, and those of them that may be its source."""
+    """A needle in an assistant's block, with the earlier blocks that contain it and those that may be its source."""
 
     needle: str
     row: int

@@ -129,8 +129,8 @@ def is_number(token: str) -> bool:
 def is_compound(token: str) -> bool:
     """Return whether a token is a compound that is unlikely to be written by chance.
 
-    That is an e-mail address, a version or decimal of five digits, a longer sequence of numbers, a line of a file
-    (``app.py:40``), an id, a task of a project (``npm run lint``), or a long name of three words with hyphens.
+    Such compounds are e-mail addresses, versions or decimals of five digits, longer sequences of numbers, lines of a
+    file (``app.py:40``), ids, tasks of a project (``npm run lint``), and long names of three words with hyphens.
     """
     if "@" in token:
         return _ADDRESS(token) is not None and not token.startswith(("git@", "noreply@"))
@@ -152,7 +152,7 @@ def weigh_token(token: str) -> int:
     """Return 2 for a token that nobody writes by chance, 1 for one that counts only with another, 0 for a common word.
 
     Names, numbers, hashes, compounds and addresses weigh 2, shorter names and options 1, names of common libraries 0.
-    Shorter numbers are those of lines (:func:`find_cited_lines`); two of them below 100 count together.
+    Shorter numbers, which :func:`find_cited_lines` finds, weigh 1 if below 100, so that two of them count.
     """
     if "://" in token:
         return 2

@@ -127,7 +127,7 @@ MIN_SCALE_RATIO = 0.9
 
 
 class WeightScale(NamedTuple):
-    """Factor for the weights of all kinds, and a further factor for thinking and signatures; neither exceeds 1."""
+    """Factors for weights, at most 1: an additional one for thinking and signatures, and one for all kinds."""
 
     thinking: float
     all: float

@@ -49,7 +49,7 @@ class RecordedEvent(NamedTuple):
         order: messages with which a new context begins, in prompt order; None if the context continues.
         start: first message appended after those in ``order``.
         cleared: replacements for cleared results, keyed by row.
-        rewrote: whether runtimes no longer use the sizes that were recorded before.
+        rewrote: whether runtimes ignore the sizes that were recorded before it.
         compaction: whether a replay can ignore the event, because the file holds the removed content and no user
             removed it.
         silent: whether only the recorded size of the call with reply ``at`` reveals the event. The checkpoint before

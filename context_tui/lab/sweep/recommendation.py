@@ -256,7 +256,7 @@ def _tabulate_savings(sweep: Sweep) -> _SavingsTable | None:
 
 
 def _find_ranges(sweep: Sweep, best: str, savings: Mapping[str, float]) -> dict[str, tuple[Any, Any]]:
-    """Find the range of each changed parameter in which a setting, otherwise the best one, saves about as much."""
+    """Return, for each changed parameter, the range in which the best setting would save about as much."""
     settings = {setting.name: setting for setting in sweep.settings if setting.name in savings}
     values, ranges = settings[best].param_values, dict[str, tuple[Any, Any]]()
     ran, ran_today = (sweep.find_param_values(settings[name]) for name in (best, sweep.current))

@@ -106,7 +106,7 @@ def _build_inserts(
 
 
 def _find_typed_messages(context: Context, rule: Rule, first: int, cut: int) -> Iterator[tuple[int, int | None]]:
-    """Yield the positions of typed messages to keep, newest first, each with the tokens to keep (None: all)."""
+    """Yield the positions of typed messages to keep, newest first, each with the tokens to keep, or None for all."""
     tokens, max_messages = rule.keep.user_tokens, rule.keep.user_messages
     count = 0
     for position in reversed(index_context(context).turn_starts):

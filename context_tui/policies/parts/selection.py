@@ -60,7 +60,7 @@ class Select(Part):
 
 
 class Selection(NamedTuple):
-    """The blocks that a rule changes, in prompt order: their rows and tokens, and the sum in tokens as the rule counts.
+    """The blocks that a rule changes, in prompt order: their rows, their tokens, and the sum by the rule's own count.
 
     ``has_older`` states whether any block precedes the protected end.
     """
@@ -310,7 +310,7 @@ def _explain_age_or_pairing(context: Context, rule: Select, block: int) -> KeepR
 
 
 def _count_cleared(count: int, keep: Keep) -> int:
-    """Return how many of *count* blocks to clear, in batches; the first batch counts the task as a block."""
+    """Return how many of *count* blocks to clear in batches of ``every``, where the task counts as the first block."""
     every = keep.every or 1
     return max((count + 1) // every * every - 1 - (keep.results or 0), 0)
 

@@ -130,7 +130,7 @@ class MeasuredRows(NamedTuple):
 
 
 class AnalysisCache:
-    """Cache of measured sessions, context sizes, trigger firings and runtime sizes; each is None until computed."""
+    """Cache of measured sessions, context sizes, trigger firings and runtime sizes; None for what is not computed."""
 
     def __init__(self) -> None:
         self._measured_rows: list[tuple[MeasureKey, MeasuredRows]] = []  # the newest last

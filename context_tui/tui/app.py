@@ -60,7 +60,7 @@ TERMINAL_INTERVAL_S = 1.0
 
 
 class SweepToOpen(NamedTuple):
-    """A sweep to show, the sessions' infos keyed by name, and the command that ran the sweep."""
+    """A sweep to show, the swept sessions keyed by name, and the command line that ran the sweep."""
 
     sweep: Sweep
     infos: Mapping[str, SessionInfo]

@@ -52,7 +52,7 @@ class LaneResult:
 
 
 def compute_step_thresholds(policy: Policy, params: Params, state: RuntimeState) -> list[int | None]:
-    """Return the size in tokens at which each step fires, None for steps with other triggers, or [] on an error."""
+    """Return the size in tokens at which each step fires, None for other kinds of trigger; [] after a PlanError."""
     try:
         steps = policy.steps(params) or [(policy, params)]
         return [_get_token_threshold(step.trigger(state, step_params)) for step, step_params in steps]
@@ -168,7 +168,7 @@ class Comparison:
             self._adopt(previous, view)
 
     def _adopt(self, previous: Comparison, view: View) -> None:
-        """Adopt the policies of *previous*; select that of *view*, which if missing replaces the selected one."""
+        """Adopt the policies of *previous*, and select that of *view*; if missing, it replaces the selected one."""
         values = _serialize_values(view)
         self.settings, self.lanes = previous.settings, previous.lanes
         same_values = (n for n, lane in enumerate(self.lanes) if _serialize_values(lane.view) == values)

@@ -108,7 +108,7 @@ class Controller:
 
     @property
     def jump_points(self) -> list[JumpPoint]:
-        """The messages before which planning is of interest, in order; cached until the session or policy changes."""
+        """The jump points in order of messages, cached until the session, the policy or its firings change."""
         view, firings = self.view, self.analysis.get_firings(self.view)
         key = view.session, view.policy, firings
         if self._jump_points is None or self._jump_points[0] != key:
@@ -174,7 +174,7 @@ class Controller:
             self._update_listing()
 
     def open_session(self, session: Session, *, at_end: bool = False) -> None:
-        """Show a session that has been read, keeping the user's choices; *at_end* moves the cursor to the end."""
+        """Show a session that was read, keeping the user's choices; *at_end* moves the cursor to the planning point."""
         self.is_reading = False
         view = self.view.with_session(session).with_point(self.view.at)
         if at_end or not self.has_moved_cursor:
@@ -224,7 +224,7 @@ class Controller:
         return self.loader
 
     def collect_news(self) -> list[str]:
-        """Return texts on the news in the followed session since the last call, or [] if no session is followed."""
+        """Return notices of changes in the followed session since the last call, or [] if no session is followed."""
         if not self.is_following or self._seen_state is None or self.view.session.origin:
             return []
         news = format_news(self._seen_state, self.view.session)
@@ -279,7 +279,7 @@ class Controller:
             self.view = replace(self.view, cursor=location)
 
     def select_location(self, location: Location) -> str:
-        """Select *location* and unfold its turn; return "", or if all rows had to be listed for that, a message."""
+        """Select *location* and unfold its turn; return "", or a message if all rows had to be listed for that."""
         view = self._locate_view(self.view, location)
         if not is_listed(self.listed_rows, self.rows.find_row(*location)):
             self.change_view(replace(view, filter=NO_FILTER, by_size=False))
@@ -492,7 +492,7 @@ class Controller:
         self.change_view(self.view.with_copy(copy, applied, cursor))
 
     def undo(self) -> str:
-        """Go back to the view before the last applied plan; return a message, or raise CommandRefused without one."""
+        """Undo the last applied plan and return a message; raise CommandRefused if there is nothing to undo."""
         view = self.view.undo_plan()
         if view is None:
             raise CommandRefused("Nothing to undo; press a to apply the plan")
@@ -503,7 +503,7 @@ class Controller:
         return f"Back to {format_count(len(view.session), 'message')}; press U to redo"
 
     def redo(self) -> None:
-        """Show the copy that was undone last again; raise CommandRefused if there is none."""
+        """Show the copy of the plan that was undone last; raise CommandRefused if there is nothing to redo."""
         view = self.view.redo_plan()
         if view is None:
             raise CommandRefused("Nothing to redo")

@@ -102,7 +102,7 @@ class Drafts:
         return new_draft
 
     def edit(self, plan: str, draft: Draft, text: str) -> Draft:
-        """Store *text* as an edited draft and return it: *draft* with new text if already edited, or a new draft."""
+        """Store *text* in *draft* if that was edited before, or else in a new draft, and return the stored draft."""
         drafts = self._by_plan.setdefault(plan, [])
         if draft.is_edited:
             edited_draft = drafts[draft.number - 1] = replace(draft, text=text)

@@ -120,7 +120,7 @@ class Search:
 
 
 def get_searchable_text(block: dict[str, Any]) -> str:
-    """Return the text of a block that is searched, such as a tool call's name and input; "" for an image."""
+    """Return the text to search in a block, such as the name and input of a tool call; "" for an image."""
     kind = block.get("type")
     if kind == "tool_use":
         try:

@@ -272,7 +272,7 @@ def restore_settings(state: InspectorState, session: Session) -> tuple[str, Poli
 
 
 def build_inspector_state(view: View, policies: Mapping[str, str], *, breakdown: bool) -> InspectorState:
-    """Build the state to save, without settings bound to a session; *policies* are those saved earlier, by agent."""
+    """Build the state to save, without session-bound settings; *policies* are those saved earlier, keyed by agent."""
     agent = view.session.info.format
     policies = {name: policy for name, policy in policies.items() if name != agent}
     if view.policy != find_initial_policy(view.session):

@@ -251,7 +251,7 @@ def _format_row_text(row: BreakdownRow, width: int, call: str) -> str:
 def format_row_line(
     row: BreakdownRow, width: int, is_current: bool, call: str = "", *, is_chosen: bool = False
 ) -> list[Run]:
-    """Format a row in *width* cells; *call* is a result's tool call, and *is_chosen* marks the timeline's filter."""
+    """Format a row in *width* cells; *call* is a result's tool call, *is_chosen* marks it as the timeline's filter."""
     if row.tokens is None:
         if row.note:
             return _format_heading(row, width)

@@ -1,4 +1,4 @@
-"""Screen of the calibration: factors and errors of token estimates, by model."""
+"""Screen of the calibration: factors and errors of the token estimates for each model."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def find_nearest(values: Sequence[float], current: float) -> int:
 
 
 def compute_bar_heights(tokens: Sequence[int], rows: int) -> list[int]:
-    """Return bar heights in eighths of a row, from zero; all are equal if they differ by less than ``FLAT_SHARE``."""
+    """Return bar heights in eighths of a row, scaled from 0; all are full if they vary by less than ``FLAT_SHARE``."""
     low, high = min(tokens), max(tokens)
     if high - low < high * FLAT_SHARE:
         return [rows * 8] * len(tokens)

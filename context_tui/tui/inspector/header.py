@@ -64,7 +64,7 @@ def format_window_alternatives(window: Window) -> str:
 def format_answer_variants(
     tokens: int, window: int, origin: SizeSource, fullness: Fullness | None
 ) -> Iterator[list[Line]]:
-    """Yield variants, longest first, of a text on how full the context is and, given *fullness*, why."""
+    """Yield a text on how full the context is and, given *fullness*, why and what can go, longest variant first."""
     level = _split_words(f"{format_level(tokens, window, origin)}.", f"bold {BAD}" if tokens > window else BOLD)
     if fullness is None:
         yield level

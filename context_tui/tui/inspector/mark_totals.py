@@ -36,7 +36,7 @@ class MarkTally:
         self.first, self.last = min(first, self.first if self.first >= 0 else first), max(last, self.last)
 
     def format_variants(self, name: str, short_name: str, keys: str = "") -> tuple[str, ...]:
-        """Format the count with its message range, longest variant first; *keys* names the keys that go there."""
+        """Format the count with its message range, longest variant first; *keys* names keys that go to the marks."""
         places = f"#{self.first:,} to #{self.last:,}" if self.first != self.last else f"#{self.first:,}"
         long, short = f"{name}: {format_count(self.count, self.noun)}, {places}", f"{short_name} {self.count:,}"
         return (*([f"{long} ({keys})"] if keys else []), long, f"{short}, {places}", short)

@@ -72,7 +72,7 @@ def build_score_row(plan: Plan, token_table: TokenTable | None = None) -> ScoreR
 def build_score_rows(
     policies: Iterable[str], try_plan: Callable[[str], Plan | PlanError], token_table: TokenTable | None = None
 ) -> list[ScoreRow]:
-    """Build a line for each of *policies*, with the plan that *try_plan* returns, or the reason why there is none."""
+    """Build a line for each of *policies* from the plan or the error that *try_plan* returns for it."""
     plans = ((policy, try_plan(policy)) for policy in policies)
     return [
         ScoreRow(policy, plan_error=str(plan)) if isinstance(plan, PlanError) else build_score_row(plan, token_table)

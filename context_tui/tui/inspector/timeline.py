@@ -259,7 +259,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return Location(rows.message[row], rows.block[row]) in self._matches
 
     def _get_row_tokens(self, facts: Facts, row: int) -> int | None:
-        """Return the tokens of a row in the context, or as recorded if it is outside; None if unknown."""
+        """Return a row's tokens in the context or, if the row is outside it, as recorded; None if unknown."""
         rows = self._rows
         tokens = count_shown_tokens(rows, self._marker, row) if self._marker else rows.tokens[row]
         is_empty_message = rows.block[row] == WHOLE_MESSAGE and not tokens

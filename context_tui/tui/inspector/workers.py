@@ -47,7 +47,7 @@ class InspectorWorkers:
     def __init__(
         self, screen: Screen[Any], analysis: AnalysisCache, show_measure: Callable[[View, str], object]
     ) -> None:
-        """Create a helper; *show_measure* is called with a view whose session was measured, and an error or ""."""
+        """Create a helper; *show_measure* receives a view and an error, "" once the view's session is measured."""
         self._screen, self._analysis, self._show_measure = screen, analysis, show_measure
         self._runtime_sizes_session: Session | None = None  # the last one requested
         self._context_sizes_key: object = None  # session, point and token measure of the last request
@@ -93,7 +93,7 @@ class InspectorWorkers:
         start_work(self._screen, "search", "search the session", work)
 
     def compute_context_sizes(self, view: View, rows: TimelineRows, draw: Callable[[], object]) -> None:
-        """Compute and cache the view's context sizes, unless that was done or requested; *rows* are the timeline's.
+        """Compute and cache the view's context sizes, unless that was done or requested; *rows* is the timeline.
 
         If the session is not measured by the view's token measure yet, it is measured and shown first.
         """

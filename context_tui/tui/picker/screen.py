@@ -276,7 +276,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | str]):
         self.rows.action_page(pages)
 
     def action_leave(self) -> None:
-        """Clear the filter and focus the list; if there is none, leave the picker, unless the program just started."""
+        """Clear the filter and focus the list; without a filter, leave the picker unless the program just started."""
         filter_input = self.query_one(Input)
         if not filter_input.value and not filter_input.has_focus:
             if self._current is not None or time.monotonic() - self._opened_at > EARLY_S:

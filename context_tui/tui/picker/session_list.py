@@ -37,7 +37,7 @@ FULL_SHARE = 0.8
 
 @lru_cache(maxsize=16)
 def fit_picker_columns(width: int, longest: int) -> ColumnFitter:
-    """Return the column widths for *width* cells, the title last; *longest* is the width of the longest name."""
+    """Return column widths for *width* cells; the title takes the rest. *longest* is the width of the longest name."""
     name_cells = max(longest + COUNT_WIDTH, len("session"))
     fitter = ColumnFitter(width, 3 + 2 + 1)
     for column, cells, from_width in (

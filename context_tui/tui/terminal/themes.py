@@ -43,7 +43,7 @@ def has_few_colours(environment: Mapping[str, str]) -> bool:
 def choose_theme(
     requested: str | None, environment: Mapping[str, str], names: Collection[str], saved: str | None = None
 ) -> str:
-    """Return the *requested* theme, else that in ``TEXTUAL_THEME``, *saved*, or dark; raises Error if it is unknown."""
+    """Return a theme's name: *requested*, else ``TEXTUAL_THEME``, *saved* or the dark one; raises Error if unknown."""
     if requested is None:
         requested = environment.get("TEXTUAL_THEME") or saved or DARK.name
     name = {"dark": DARK.name, "light": LIGHT.name}.get(requested, requested)

@@ -107,7 +107,7 @@ def validate_name(name: str, reserved: Sequence[str]) -> str:
 
 
 def save_settings(name: str, settings: SavedSettings, path: Path | None = None) -> Path:
-    """Save settings under a name, and return the path of the file, whose rest is kept; may raise ConfigError."""
+    """Save settings under a name, keeping the rest of the file, and return its path; may raise ConfigError."""
 
     def change(document: TOMLDocument) -> None:
         import tomlkit
@@ -122,7 +122,7 @@ def save_settings(name: str, settings: SavedSettings, path: Path | None = None) 
 
 
 def save_theme(theme: str, path: Path | None = None) -> Path:
-    """Save the theme, and return the path of the configuration file, whose rest is kept; may raise ConfigError."""
+    """Save the theme, keeping the rest of the file, and return its path; may raise ConfigError."""
 
     def change(document: TOMLDocument) -> None:
         document["theme"] = theme

@@ -1,4 +1,4 @@
-"""Registry of built-in objects and of plug-ins from packages and files, each imported on first use."""
+"""Registry of built-in objects, imported on first use, and of plug-ins from packages and files."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Plugins(Mapping[str, T], Generic[T]):
         return "built in" if name in self.built_in else self._origins.get(name, "")
 
     def add(self, instance: T, name: str, origin: str) -> str:
-        """Register a plug-in until the process ends, and return the reason why that is impossible, or ""."""
+        """Register a plug-in until the process ends, and return the reason why that is impossible, or "" on success."""
         if name in self.built_in:
             return f"{name} is built in; give it another name"
         self._extensions[0][name] = instance
@@ -164,7 +164,7 @@ class Plugins(Mapping[str, T], Generic[T]):
 
 
 class QuietMember(NamedTuple):
-    """A method whose failures are ignored: the type of its result (or list items), its default, and if it is a list."""
+    """A method whose failures are ignored: its result's type (for a list, that of the items), and the default."""
 
     kind: type
     default: Any = None
@@ -199,7 +199,7 @@ class Guard:
         return answer if isinstance(answer, quiet.kind) else quiet.default
 
     def call(self, error: type[Error], where: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call *function*, a method of the wrapped object, and convert its exceptions to an *error* with its place.
+        """Call *function*, a method of the wrapped object; convert its exceptions to *error* with the place *where*.
 
         Errors of this package and OSError are not converted.
         """

@@ -104,7 +104,7 @@ def _run_command(name: str, arguments: list[str]) -> int:
 
 
 def _choose_completed_command(words: list[str]) -> str:
-    """Return the command whose arguments are to be completed, or "" for the first word; argcomplete is told."""
+    """Return the command whose arguments are to be completed, or "" for the first word, and inform argcomplete."""
     name = words[1] if len(words) > 1 and words[1] in COMMANDS else ""
     if name:
         os.environ["_ARGCOMPLETE"] = "2"  # the number of the word at which the arguments of the parser start

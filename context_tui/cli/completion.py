@@ -1,4 +1,4 @@
-"""`context-tui completion`: print the script that completes commands, options and files in a shell."""
+"""``context-tui completion``: print the script that completes commands, options and files in a shell."""
 
 from __future__ import annotations
 

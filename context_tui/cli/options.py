@@ -122,7 +122,7 @@ def build_study_settings(options: argparse.Namespace) -> StudySettings:
 
 
 def resolve_policies(options: argparse.Namespace) -> list[tuple[Policy, dict[str, str]]]:
-    """Return the requested policies with values that are checked before a session is read; may raise PlanError."""
+    """Return the requested policies with checked parameter values; raises PlanError before any session is read."""
     from context_tui.policies.parameter_space import build_params
 
     requests = [resolve_policy(name, texts) for name, texts in list_policies(options)]
@@ -158,7 +158,7 @@ def load_policy_files(paths: Sequence[Path | PolicyCommand]) -> list[str]:
 
 
 def resolve_policy(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[str, str]]:
-    """Return a policy and its values by the name of a policy or of saved settings; raises PlanError if unknown."""
+    """Return the policy and values, with *params*, for the name of a policy or saved settings; may raise PlanError."""
     from context_tui.policies.parameters import parse_assignments  # pydantic: only if a policy is named
     from context_tui.policies.registry import POLICIES, find_policy
 
@@ -173,7 +173,7 @@ def resolve_policy(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[
 
 
 def parse_name(text: str) -> str:
-    """Return *text* unless it is empty, which is an error because an empty path would be the working folder."""
+    """Return a name, or raise ArgumentTypeError if it is empty: as a path, it would mean the working folder."""
     if not text:
         raise argparse.ArgumentTypeError("is empty; give a name")
     return text
@@ -191,7 +191,7 @@ def build_choice_type(noun: str, names: Sequence[str]) -> Callable[[str], str]:
 
 
 def build_number_type(noun: str, remedy: str = "a whole number", minimum: int | None = None) -> Callable[[str], int]:
-    """Build an argparse type for whole numbers or, with *minimum*, for digits only, of at least that value."""
+    """Build an argparse type for whole numbers or, with *minimum*, for numbers in digits that are not below it."""
 
     def parse_number(text: str) -> int:
         digits_only = text.isascii() and text.isdigit()
@@ -204,7 +204,7 @@ def build_number_type(noun: str, remedy: str = "a whole number", minimum: int | 
 
 
 def parse_recorded_mode(text: str) -> CompactionHandling:
-    """Parse the handling of recorded compactions: ``keep`` or ``undo`` (formerly ``ignore``); return its value."""
+    """Parse the handling of recorded compactions: ``keep``, ``undo``, or ``ignore``, the old name of ``undo``."""
     modes: dict[str, CompactionHandling] = {"keep": "keep", "undo": "ignore", "ignore": "ignore"}
     if text not in modes:
         raise argparse.ArgumentTypeError(f"unknown mode {text!r}; available: keep, undo")
@@ -298,7 +298,7 @@ def _complete(parser: CommandParser) -> None:
 
 
 def _build_policy_commands(sources: Sequence[Path | str], timeout: float | None) -> list[Path | PolicyCommand]:
-    """Return the files as they are, and commands given as text with their timeout; may raise PlanError."""
+    """Return policy files as they are, and the texts of commands as commands with a timeout; may raise PlanError."""
     from context_tui.policies.command.policy import DEFAULT_TIMEOUT_S, PolicyCommand
 
     seconds = DEFAULT_TIMEOUT_S if timeout is None else timeout

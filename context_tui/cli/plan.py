@@ -59,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def plan_from_options(session: Session, options: argparse.Namespace) -> Plan:
-    """Return the plan for a session by the policy and parameters in the command-line options."""
+    """Return the plan that the command-line options ask for."""
     policy, values = resolve_policy(resolve_policy_name(options), options.param)
     return build_plan(
         session,
@@ -126,7 +126,7 @@ def build_request_report(request: NextRequest) -> dict[str, Any]:
 
 
 def format_request(request: NextRequest) -> str:
-    """Format the sizes of the next request without and with the plan, and the components of the latter."""
+    """Format the size of the next request without and with the plan, and the parts that the latter consists of."""
     sign = "" if request.account.origin is SizeSource.RECORDED else "~"
     change, added_tokens = f"{_format_percent(request.saved_share)} less", request.tokens_after - request.tokens_before
     if added_tokens > 0 and request.tokens_before:

@@ -99,7 +99,7 @@ def build_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
 
 
 def build_policy_report(study: Study) -> dict[str, Any]:
-    """Build the JSON report on one policy's replay; a firing's ``regrets`` are indices into the policy's ``cases``."""
+    """Build the JSON report on a policy's replay; a firing's ``regrets`` are indices into those of the policy."""
     replay, price = study.replay, study.price
     return {
         "policy": replay.policy,

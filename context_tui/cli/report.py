@@ -1,4 +1,4 @@
-"""`context-tui report`: write a page about sessions for other people, as HTML or Markdown."""
+"""``context-tui report``: write a page about sessions for other people, as HTML or Markdown."""
 
 from __future__ import annotations
 

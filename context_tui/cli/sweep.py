@@ -112,7 +112,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _rank_by_cost(sweep: Sweep, sources: Sequence[SweepSource]) -> tuple[ExtraCalls | None, Sequence[RankedAt]]:
-    """Return the extra calls after recorded compactions, or None, and the best settings without and with them."""
+    """Return the extra calls after recorded compactions, or None, and the best settings without and with such calls."""
     from context_tui.lab.sweep.recommendation import recommend_setting  # loads numpy, which most commands do not need
 
     extra_calls = workers.measure_extra_calls(sources)

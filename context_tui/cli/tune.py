@@ -124,7 +124,7 @@ def collect_tunings(
 def _group_sources(
     sources: Sequence[SweepSource], policies: Sequence[tuple[str, Sequence[str]]], reasons: list[str]
 ) -> list[tuple[str, Policy, Sequence[str], list[SweepSource]]]:
-    """Return each agent with its own policy and its sessions, or each given policy with all sessions."""
+    """Return (agent, policy, grid, sessions) for each agent's own policy or, if there are any, each of *policies*."""
     if policies:
         return [("", resolve_policy(name)[0], texts, list(sources)) for name, texts in policies]
     groups, unknown = defaultdict[str, list[SweepSource]](list), Counter[str]()

@@ -1,1 +1,1 @@
-"""Reader of a whole message, shown as a document."""
+"""Pane that shows a whole message as a document."""

@@ -38,7 +38,7 @@ _STYLE_NAMES = (
 )
 
 SIDE_BY_SIDE_WIDTH = 100
-"""Width in cells from which on the texts before and after a change are shown side by side."""
+"""Minimum width in cells at which the texts before and after a change are shown side by side."""
 MAX_ANCHOR_DISTANCE = 60
 """Number of lines that are searched for the line at the top after a switch between rendered and raw text."""
 

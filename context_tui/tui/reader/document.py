@@ -29,7 +29,7 @@ from context_tui.tui.timeline.marks import BLOCK_LABELS, CHANGED_VERDICTS, VERDI
 from context_tui.tui.timeline.rows import Location
 
 MAX_DIFF_LINES = 2_000
-"""Lines of two texts together up to which they are compared; a diff of longer texts removes and adds all lines."""
+"""Maximum number of lines of two texts, together, that are compared; a diff of longer texts replaces all lines."""
 
 _OLD_TEXT_KEYS = ("old_string", "old_str", "oldText", "old_text", "search")
 _NEW_TEXT_KEYS = ("new_string", "new_str", "newText", "new_text", "replace")
@@ -82,7 +82,7 @@ def compute_diff(old: str, new: str) -> Iterator[DiffLine]:
 
 
 def parse_patch(patch: str) -> Iterator[DiffLine]:
-    """Yield a patch's lines with their markers."""
+    """Yield each line of a patch with its marker, which is a space for a line that changes nothing."""
     for line in patch.split("\n"):
         is_change = line[:1] in ("+", "-") and not line.startswith(("+++", "---"))
         yield DiffLine(line[0], line[1:]) if is_change else DiffLine(" ", line)
@@ -414,7 +414,7 @@ def _build_output(text: str, language: str, extent: TextExtent, rendering: Rende
 
 
 def _style_diff_lines(parts: Iterable[TextPart], continues: bool) -> Iterator[TextPart]:
-    """Yield the parts of a diff in its styles; with *continues*, the first part continues a line and has no mark."""
+    """Yield the parts of a diff with their styles and marks; with *continues*, the first part begins within a line."""
     style = "text"
     for part in parts:
         if part.style == "text":

@@ -29,7 +29,7 @@ class ColumnFitter:
     def give(self, column: str, least: int, most: int | None = None, *, spare: int = 0, from_width: int = 0) -> bool:
         """Give a column from *least* to *most* cells (default: *least*), and return whether there was room.
 
-        A line narrower than *from_width* has no such column; *spare* cells are left for later columns.
+        In a line narrower than *from_width*, nothing is given; *spare* cells are left for later columns.
         """
         old_cells = self[column]
         cells = min(least if most is None else most, old_cells + self.room - spare)

@@ -24,11 +24,11 @@ from context_tui.tokens.measures import TokenMeasure, TokenTable
 PREVIEW_CHARS = 300
 """Maximum number of characters of a preview, more than fit on a line."""
 LARGE_MESSAGE_BYTES = 250_000
-"""Bytes of a message from which on it counts as large; only the last large message is cached."""
+"""Size in bytes above which a message counts as large; only the last large message is cached."""
 UNSETTLED_MESSAGES = 32
 """Number of messages at the end of a growing session that may still change."""
 HUGE_MESSAGE_BYTES = 4_000_000
-"""Bytes of a message from which on it is not read for a preview, because decoding it would block the screen."""
+"""Size in bytes above which a message is not read for a preview, because decoding it would block the screen."""
 
 # Arguments shown in the preview of a call, the most informative first; other calls show their first short argument.
 _PREVIEW_KEYS = (
@@ -115,7 +115,7 @@ def format_block(block: Mapping[str, Any]) -> str:
 
 
 def format_unknown_block(block: Mapping[str, Any]) -> str:
-    """Format a block of unknown type as its type with the recorded note or the size of the encrypted text."""
+    """Format a block of unknown type as its type, with the size of its encrypted text or its note if it has one."""
     kind = format_line(str(block.get("type") or "unknown"))
     encrypted, note = block.get("encrypted_content"), block.get("note")
     if isinstance(encrypted, str) and encrypted:
@@ -254,7 +254,7 @@ def format_token_unit(token_table: TokenTable | None) -> str:
 
 
 def format_token_column(token_table: TokenTable | None) -> str:
-    """Return the heading for a column of token counts, with ``~`` for calibrated ones."""
+    """Return the heading for a column of token counts; ``~`` marks calibrated counts."""
     if token_table and token_table.measure is TokenMeasure.EXACT:
         return token_table.name
     if token_table and token_table.is_calibrated:

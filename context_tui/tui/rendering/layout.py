@@ -110,7 +110,7 @@ class TextPart(NamedTuple):
 
 
 class LayoutLine(NamedTuple):
-    """A drawn line: a prefix, then the characters of a part from ``start`` up to ``stop``, to which ``spans`` refer."""
+    """A drawn line: a prefix, and the characters of a part from ``start`` up to ``stop``; ``spans`` refer to them."""
 
     part_number: int
     start: int
@@ -141,7 +141,7 @@ EMPTY_PART = TextPart("", "nothing")
 
 
 def pair_columns(left: Iterable[TextPart], right: Iterable[TextPart]) -> Iterator[TextPart]:
-    """Yield parts that lay *left* and *right* out side by side, in two columns."""
+    """Yield parts that show *left* and *right* side by side, in two columns."""
     for left_part, right_part in zip_longest(left, right, fillvalue=EMPTY_PART):
         yield left_part._replace(right_part=right_part)
 
@@ -200,7 +200,7 @@ def _clip_spans(spans: Sequence[StyleSpan], start: int, stop: int) -> Iterator[S
 
 
 def compute_column_width(width: int) -> int:
-    """Return how many cells each of two columns gets in a line of *width* cells."""
+    """Return the width in cells of each of two columns in a line of *width* cells."""
     return max((width - len(COLUMN_GAP)) // 2, 2)
 
 

@@ -24,7 +24,7 @@ from context_tui.tui.rendering.languages import find_fence_language
 from context_tui.tui.rendering.layout import Highlighter, StyleSpan, StyleSpans, TextPart, find_wrapped_lines
 
 SECTION_CHARS, LONG_SECTION_CHARS, MAX_SECTION_CHARS = 2_000, 4_000, 12_000
-"""Characters from which on a section ends at the next block, at the next line of prose, and at the next line."""
+"""Sizes in characters after which a section ends at the next block, at the next line of prose, and at any line."""
 MAX_LINE_CHARS = 4_000
 MAX_PAIRED_MARKS = 800
 """Maximum number of brackets or stars of a section; a section with more is plain text, as pairing them is slow."""
@@ -50,7 +50,7 @@ def render_markdown(text: str, style: str, width: int, highlight: Highlighter) -
 
 
 def split_sections(text: str) -> Iterator[str]:
-    """Yield the sections of a text, divided between blocks if possible; a divided code block gets a fence in each."""
+    """Yield sections of a text, divided between blocks if possible; one that starts within code repeats the fence."""
     section: list[str] = []
     size, fence, is_blank = 0, "", False
     for line in text.split("\n"):
@@ -79,7 +79,7 @@ class _Container:
     has_begun: bool = False
 
     def next_mark(self) -> str:
-        """Return the mark before the next line, which is the first mark only once."""
+        """Return the mark before the next line: ``first_mark`` once, and then ``continuation_mark``."""
         mark, self.has_begun = self.continuation_mark if self.has_begun else self.first_mark, True
         return mark
 
@@ -185,7 +185,7 @@ def _count_cells(line: str) -> int:
 
 
 def _fit_columns(widths: list[int], room: int) -> list[int]:
-    """Return column widths that fit in *room* cells, the widest ones reduced; empty if there are too many columns."""
+    """Return *widths* narrowed to fit in *room* cells, the widest first; empty if there are too many columns."""
     room -= 3 * (len(widths) - 1)
     if room < 4 * len(widths):
         return []

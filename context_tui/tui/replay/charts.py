@@ -1,4 +1,4 @@
-"""Charts of a comparison, stacked in the available height, with the calls and thresholds under the mouse."""
+"""Charts of a comparison, stacked in the available height, and the lookup of calls and thresholds in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from context_tui.tui.replay.formatting import format_lane_title
 from context_tui.tui.widgets.styled_text import Run
 
 OTHER_CHART_LINES = sawtooth.MIN_CHART_LINES + 3
-"""Lines of a chart that is not selected: its title, blocks and signs."""
+"""Lines of a chart that is not selected: its title, bars and signs."""
 MIN_TOLERANT_LINES = 12
 """Minimum height of a chart in which a click next to a threshold hits it too."""
 SELECTED_CHART_LINES = 9

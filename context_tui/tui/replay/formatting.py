@@ -37,7 +37,7 @@ from context_tui.tui.timeline.context_events import format_event_labels, is_comp
 from context_tui.tui.widgets.styled_text import Run, format_safe_line, justify_runs, pad_runs, set_background
 
 MAX_REGRET_LINES = 3
-"""Maximum number of regrets shown with a firing; the list of firings has all."""
+"""Maximum number of regret cases shown with a firing; the list of firings has all of them."""
 MAX_ITEM_LINES = 5
 WIDE_CALL_CELLS = 84
 """Minimum width in cells for unabbreviated labels of a call."""
@@ -82,7 +82,7 @@ def format_header(comparison: Comparison, progress: float, width: int) -> list[R
 
 
 def format_backtest(comparison: Comparison, width: int) -> str:
-    """Format at how many of the recorded full compactions the agent's policy fires; "" if none can be tested."""
+    """Format the number of recorded full compactions at which the agent's policy fires; "" if none is testable."""
     for backtest in comparison.backtests:
         testable = [each for each in backtest.results if each.testable and each.kind == "full"]
         if testable:
@@ -193,7 +193,7 @@ def format_nearest_firings(comparison: Comparison, width: int) -> list[list[Run]
 
 
 def format_event_lines(comparison: Comparison, width: int) -> Iterator[list[Run]]:
-    """Yield a line for each recorded event at the call under the cursor, such as a compaction or a cache break."""
+    """Yield lines about the recorded events at the call under the cursor, such as compactions and cache breaks."""
     if (found := comparison.cache_breaks.get(comparison.call)) and comparison.lab:
         unit = comparison.lab.cache_history.rate_table.unit
         text = shorten_at_word(f"cache: {format_break(found, unit)}", width - 2)

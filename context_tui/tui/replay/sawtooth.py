@@ -20,12 +20,12 @@ GUTTER = 7
 MIN_CHART_LINES = 3
 SHADE, RULE, TRACE = "░", "┈", "·"
 CURSOR_BACKGROUND = frozenset((" ", SHADE, RULE, TRACE))
-"""Glyphs that the line of the cursor is drawn over; it does not break letters."""
+"""Glyphs that the line of the cursor may cover; it leaves letters alone."""
 THRESHOLD_LABEL, DRAG_SIGN = "threshold", "↕"
 """Label of a threshold, and the sign after its size that shows that it can be dragged."""
 FIRING_SIGN, COMPACTION_SIGN, CLEARING_SIGN, OVERFLOW_SIGN, BREAK_SIGN = "▲", "│", "▾", "!", "$"
 BLOCK_STYLE = "$primary 60%"
-"""Style of the blocks, calmer than that of a small chart's lines."""
+"""Style of the bars, calmer than that of a small chart's lines."""
 MIN_WINDOW_SHARE = 0.4
 """Share of a window or threshold that the largest size must reach for it to be on the scale, else charts are flat."""
 
@@ -51,7 +51,7 @@ class Sawtooth:
 
 
 class ChartScale(NamedTuple):
-    """The common scale of all charts: calls from ``first_call`` up to ``end_call`` (exclusive), and ``max_tokens``."""
+    """The scale of all charts: the calls ``first_call`` to ``end_call`` (exclusive), and sizes up to ``max_tokens``."""
 
     first_call: int
     end_call: int

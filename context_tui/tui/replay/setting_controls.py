@@ -34,7 +34,7 @@ _SETTINGS_FIELDS = {_DELAY: "delay", _SUMMARY_TOKENS: "summary_tokens", _SHARES_
 def build_common_controls(
     settings: StudySettings, recording: Recording | None, *, has_compactions: bool
 ) -> list[Parameter]:
-    """Return the settings that all replays share; *recording* is None if it is still being prepared."""
+    """Return the parameters that all replays share; *recording* is None if it is still being prepared."""
     derived = recording.summary_tokens if recording else None
     max_delay = max(USUAL_DELAY_CALLS, settings.delay)
     max_summary = max(USUAL_SUMMARY_TOKENS, derived or 0, settings.summary_tokens or 0)
@@ -116,7 +116,7 @@ class ThresholdDrag:
         return scale.clamp(round((first + best) * grain, 2))
 
     def _rank_control(self, control: Parameter) -> tuple[int, bool, bool]:
-        """Rank a parameter by the directions in which it moves the threshold, and by whether it is set or a share."""
+        """Return a sort key: how many directions move the threshold, whether a value is set, whether it is a share."""
         value = get_value(POLICIES[self._view.policy], Lane(self._view).params, control.name)
         threshold, scale = self._compute_threshold(control, value), control.scale
         neighbors = []

@@ -57,7 +57,7 @@ SORT_ORDERS = (
     SortOrder("peak", lambda each: each.peak, False),
     SortOrder("extra calls", lambda each: each.break_even_calls, True),
 )
-"""Orders by a number, before the order of the grid."""
+"""Orders by a number; the order of the grid comes after them."""
 GRID_ORDER = "as given"
 
 
@@ -116,11 +116,11 @@ class SweepBoard:
 
     @property
     def totals(self) -> Mapping[str, Totals]:
-        """The totals for each measured setting, keyed by its name."""
+        """The totals of the measured settings, keyed by setting name."""
         return next(iter(self._sweeps.values())).totals
 
     def list_native(self, setting: SweepSetting) -> list[tuple[str, AgentSettings | None]]:
-        """Return (heading, agent's settings or None) for each context window, or once with "" if all are the same."""
+        """Return (heading, agent's settings or None) for each context window; one pair with "" if all are the same."""
         rows = self.sweep.rows_by_session.values()
         recorded = [self.row_cache.session.window] if self.row_cache else [each[0].window for each in rows]
         windows = [each or Window(ASSUMED_WINDOW, "assumed") for each in recorded]

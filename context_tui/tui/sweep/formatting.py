@@ -86,7 +86,7 @@ def format_status(board: SweepBoard, grid_error: str, is_measuring: bool, width:
 
 
 def format_legend(board: SweepBoard, width: int) -> list[Run]:
-    """Format the meaning of the signs in the plot, in *width* cells."""
+    """Format a legend for the signs in the plot, in *width* cells."""
     saving = "cost saved" if board.saving_unit == "money" else "tokens saved"
     regret = "extra calls per 1,000" if board.shows_break_even else board.sweep.regret_name
     best_sign = f"{table.BEST_SIGN}{table.KNEE_SIGN}" if board.sweep.knee else table.BEST_SIGN
@@ -131,7 +131,7 @@ def format_setting(board: SweepBoard, width: int) -> Iterator[list[Run]]:
 
 
 def format_native_lines(board: SweepBoard, setting: SweepSetting) -> list[str]:
-    """Return the lines of the agent's own configuration for a setting, with a heading for each context window."""
+    """Return the lines of the agent's own configuration for a setting, with headings if the context window matters."""
     return [line for head, form in board.list_native(setting) for line in (head, *format_setting_lines(form)) if line]
 
 
@@ -170,7 +170,7 @@ def _format_rank(board: SweepBoard, name: str, totals: Totals | None) -> tuple[l
 
 
 def _format_totals(board: SweepBoard, totals: Totals, width: int) -> list[Run]:
-    """Format the totals of a setting and the differences from the current one, or only the differences if too long."""
+    """Format the totals of a setting and the differences from the current one, or only the latter if short of room."""
     current, points = board.totals.get(board.sweep.current), board.sweep.dominance.points
     regret_name = board.sweep.regret_name
     saving = format_saving(totals.saved, "tokens", total=totals.without, with_unit=True)

@@ -52,7 +52,7 @@ class PlotFrame(NamedTuple):
 
 
 def build_points(board: SweepBoard) -> dict[str, PlotPoint]:
-    """Map the names of a board's settings to their points on the axes that it shows."""
+    """Return the points of a board's settings on the axes of the plot, keyed by setting name."""
     points = board.sweep.dominance.points
     if not board.shows_break_even:
         return {name: PlotPoint(each.saved, each.regret) for name, each in points.items()}

@@ -192,7 +192,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
             start_work(self, "sweep", "sweep the settings", partial(self._measure_settings, cache, run))
 
     def _measure_settings(self, cache: SweepRowCache, run: MeasuringRun, job: ThreadJob) -> None:
-        """Measure settings in a thread, and compute totals and dominance, which is slow with thousands of rows."""
+        """Measure settings in a thread, with totals and dominance, which take long for thousands of rows."""
         new_rows = list[SweepRow]()
 
         def post_rows(*, is_done: bool = False, error: str = "") -> None:
@@ -405,7 +405,7 @@ def build_comparison_screen(
 ) -> SweepScreen:
     """Return a sweep screen for the policy selected on the replay screen; raises PlanError if it cannot be replayed.
 
-    *adopt* applies the chosen setting; by default, the selected policy gets it.
+    *adopt* applies the chosen setting, by default to the selected policy.
     """
     board = build_board(comparison, controller.sweep_results)
     controller.sweep_results = board.row_cache

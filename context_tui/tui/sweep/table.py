@@ -38,7 +38,7 @@ def format_amount(number: float, full: bool = True) -> str:
 
 
 def format_calls(number: float, full: bool = True) -> str:
-    """Format a number of extra calls per 1,000 removed tokens with two digits."""
+    """Format a number of extra calls per 1,000 removed tokens with two significant digits."""
     return f"{number:.2g}"
 
 

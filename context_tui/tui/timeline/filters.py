@@ -99,7 +99,7 @@ class RowFilter:
         return ", ".join(conditions)
 
     def format_no_match(self, policy: str) -> str:
-        """Format a message that no row matches; it names *policy* if the filter tests a verdict."""
+        """Format the message that no row matches; it names *policy* if the filter tests a verdict."""
         suffix = f" by {policy}" if self.verdict else ""
         return f"No rows match: {self.describe()}{suffix}; f changes it, esc shows all"
 
@@ -108,7 +108,7 @@ NO_FILTER = RowFilter()
 
 
 def build_part_filter(kind: str, value: str) -> RowFilter:
-    """Return a filter for the rows in context whose ``category``, ``tool`` or ``path`` (*kind*) is *value*."""
+    """Return a filter for the rows in context whose *kind* (``category``, ``tool`` or ``path``) is *value*."""
     return NO_FILTER.toggle_condition(kind, value).toggle_condition("in_context", True)
 
 

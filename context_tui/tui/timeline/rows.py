@@ -21,7 +21,7 @@ WHOLE_MESSAGE, TURN_HEAD = -1, -2
 
 
 class Location(NamedTuple):
-    """A place in the timeline: a message, a turn's heading, or a tool result by its ``block`` in the facts."""
+    """A place in the timeline: a message, its tool result with the number ``block``, or the heading of its turn."""
 
     message: int
     block: int = WHOLE_MESSAGE
@@ -86,7 +86,7 @@ class TimelineRows:
         return rows
 
     def grow(self, session: Session, revised_from: int | None = None) -> None:
-        """Add rows for new messages, rebuilding those after message *revised_from* or the first changed event."""
+        """Add rows for new messages; rebuild those from *revised_from* or from the first changed event to the end."""
         facts, start, events = session.facts, len(self.first), find_context_events(session)
         differing_events = (pair for pair in zip_longest(self.events, events) if pair[0] != pair[1])
         first_pair = next(differing_events, ())
@@ -234,7 +234,7 @@ class TimelineRows:
         return range(self.message[self.heads[turn]], stop)
 
     def find_turn_head(self, row: int, step: int) -> int:
-        """Return the row of the next heading (+1), by default the last row, or of the last heading above *row* (-1)."""
+        """Return the row of the next heading, or the last row without one (+1), or of the last heading above (-1)."""
         if not self.heads:
             return 0
         turn = self.find_turn_of_row(row)

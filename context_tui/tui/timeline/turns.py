@@ -73,7 +73,7 @@ class TurnSummary(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """The verdict that marks the turn's heading: ``outside`` if set, that of the first effect, or ``kept``."""
+        """The verdict that marks the turn's heading: ``outside`` if set, else that of the first effect or ``kept``."""
         return self.outside or (self.effects[0].verdict if self.effects else "kept")
 
     def format_summary(self) -> str:
@@ -86,7 +86,7 @@ class TurnSummary(NamedTuple):
 
 
 class TurnSummaries:
-    """Summaries of turns, computed on demand, by index in ``TimelineRows.heads``; without a marker, sizes only."""
+    """Summaries of turns by their index in ``TimelineRows.heads``, computed on demand; without a marker, sizes only."""
 
     def __init__(self, rows: TimelineRows, marker: RowMarker | None) -> None:
         self._rows, self._marker = rows, marker

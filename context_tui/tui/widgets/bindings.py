@@ -55,7 +55,7 @@ def read_default_keys() -> dict[str, list[str]]:
 _KEYS = read_toml("context_tui.tui", "keys.toml")
 _RANKS: dict[str, int] = {name: rank for rank, name in enumerate(_KEYS.pop("footer"))}
 PANE_RANK = 3
-"""Rank of the keys of the pane in use in a narrow footer, after those that help, leave and quit."""
+"""Rank of the focused pane's keys in a narrow footer, after the keys for help, leaving and quitting."""
 
 
 class KeyFooter(Footer):

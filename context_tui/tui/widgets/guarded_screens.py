@@ -62,7 +62,7 @@ Arguments = ParamSpec("Arguments")
 def when_ready(
     action: Callable[Concatenate[ScreenT, Arguments], None],
 ) -> Callable[Concatenate[ScreenT, Arguments], None]:
-    """Return an action that waits until its screen's result is ready, or does nothing if computing that has failed."""
+    """Wrap an action so that it waits until its screen's result is ready, and is discarded if that fails."""
 
     @wraps(action)
     def run(screen: ScreenT, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> None:

@@ -52,7 +52,7 @@ class ReadingPane(ScrollView, can_focus=True):
         self._is_painted = False
 
     def show(self, parts: Iterable[TextPart], *, follow: bool = False) -> None:
-        """Show *parts* from the start; with *follow*, keep the scroll position, or stay at the end if it was there."""
+        """Show *parts* from the start; with *follow*, keep the scroll position or, if it was the end, go to the end."""
         at_end = self.scroll_offset.y >= self.max_scroll_y
         self._start_layout(parts)
         self.source_text = ""
@@ -224,7 +224,7 @@ class ReadingPane(ScrollView, can_focus=True):
         self.scroll_to(y=self.scroll_offset.y + pages * max(self.size.height - 1, 1), animate=False)
 
     def action_ends(self, last: bool) -> None:
-        """Scroll to the start or, if *last* is true, to the end, for which all the text is wrapped first."""
+        """Scroll to the start or, if *last* is true, wrap all the text and scroll to the end."""
         if last:
             self._wrap_visible(everything=True)
         self.scroll_to(y=len(self._lines) if last else 0, animate=False)

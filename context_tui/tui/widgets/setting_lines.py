@@ -41,7 +41,7 @@ ENTRY_GAP = 2
 
 
 class ClickTarget(NamedTuple):
-    """Cells that a click acts on: it moves entry ``item`` by ``moves`` places or, for 0, ticks or unticks the entry."""
+    """Cells that react to a click, which moves entry ``item`` by ``moves`` places or, for 0, ticks or unticks it."""
 
     item: int
     line: int
@@ -60,7 +60,7 @@ def list_entries(parameter: Parameter, chosen: Sequence[str]) -> list[ListEntry]
 
 
 def toggle_entry(chosen: Sequence[str], name: str) -> tuple[str, ...]:
-    """Return *chosen* without *name* if it contains the name, else with *name* at the end."""
+    """Return *chosen* without *name* or, if *name* is not in it, with *name* added at the end."""
     return tuple(other for other in chosen if other != name) if name in chosen else (*chosen, name)
 
 

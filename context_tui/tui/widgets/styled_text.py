@@ -46,7 +46,7 @@ def count_cells(runs: Iterable[Run]) -> int:
 
 
 def format_safe_line(text: str, width: int = 0) -> str:
-    """Make text from a session safe to show on one line, cut to *width* cells unless *width* is 0."""
+    """Return text of a session, made safe to show on one line and cut to *width* cells unless *width* is 0."""
     clean = sanitize_line(text[:MAX_LINE_SOURCE])
     return shorten(clean, width) if width else clean
 
@@ -115,7 +115,7 @@ def format_bar(share: float, width: int, glyph: str = "█", empty: str = "░")
 
 
 def wrap_parts(parts: Sequence[Sequence[Run]], width: int, gap: int = 3) -> list[list[Run]]:
-    """Return lines of *width* cells with the parts; only a part that is longer than a line is split, between words."""
+    """Return the parts on lines of *width* cells; a part is split between words only if it is longer than a line."""
     lines: list[list[Run]] = [[]]
     for part in parts:
         size, cells = count_cells(part), count_cells(lines[-1])

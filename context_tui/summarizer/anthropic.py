@@ -15,7 +15,7 @@ LIMIT_FIELDS = ("max_tokens",)
 
 
 def build_body(request: SummaryRequest, limit_field: str = LIMIT_FIELDS[0]) -> dict[str, Any]:
-    """Build a streaming request body without the model, with tools that may not be called and thinking disabled."""
+    """Build the body of a streaming request without the model; its tools must not be called, and thinking is off."""
     tools, _ = declare_tools(request)
     return {
         limit_field: request.max_tokens,

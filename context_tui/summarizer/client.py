@@ -127,9 +127,9 @@ async def summarize_with_fallback(
     """Request a summary from each endpoint in turn until one succeeds.
 
     agent-sdk, for example, tries a small model and then the session's own. A ``ReplyNote`` with ``failed`` announces
-    each change.
+    each further attempt.
 
-    Raises CallFailed if every endpoint failed; the message states the last failure and then the earlier ones.
+    Raises CallFailed if every endpoint failed; the message states all failures in order.
     """
     failures: list[CallFailed] = []
     for endpoint in endpoints:
@@ -149,7 +149,7 @@ async def summarize_with_fallback(
 
 
 async def _decode_events(response: httpx.Response, decoder: Decoder) -> AsyncGenerator[ReplyEvent, None]:
-    """Decode the body in a thread until the reply ends, even if the connection stays open."""
+    """Yield the events of the body, decoded in a thread, until the reply ends, even if the connection stays open."""
     size = 0
     page = "text/html" in response.headers.get("content-type", "")
     async for chunk in response.aiter_bytes():

@@ -154,7 +154,7 @@ class ComparisonRound(NamedTuple):
         request_tokens: estimated tokens in the request (bytes/4); 0 for an extract.
         error: the reason why there is no summary, on one line; empty if there is one.
         skipped: the reason why there was nothing to summarise, so that the previous summary remains; else empty.
-        survivals: for each fact in the first head, whether it survives.
+        survivals: for each fact in the first head, whether it survives, with the evidence.
     """
 
     at: int
@@ -189,7 +189,7 @@ class ContenderRun:
 
 
 class Comparison(NamedTuple):
-    """The results of several summarizers on the same head, which is the messages that one plan replaces.
+    """The results of several summarizers on the same head: the messages that one plan replaces with a summary.
 
     Attributes:
         head_tokens: estimated tokens that the head has in the context (bytes/4).
@@ -304,7 +304,7 @@ def extract_head_facts(plan: Plan) -> list[Fact]:
 def continue_after_compaction(
     session: Session, plan: Plan, summary: str, points: Sequence[int]
 ) -> tuple[Session, list[int]]:
-    """Compact the start of a session and keep all that was recorded later; return it, and the points as messages in it.
+    """Compact the start of a session, keeping later messages; return the new session, and the points as its messages.
 
     Raises PlanError if the plan's context is not the start of the context at the last point.
 

@@ -45,7 +45,7 @@ class SSEParser:
         return events
 
     def finish(self) -> list[ServerSentEvent]:
-        """Return the event that the end of the stream completes, if there is one, as a list."""
+        """Return a list of the event that the end of the stream completes, or [] if there is none."""
         last_line = bytes(self._buffer).removesuffix(b"\r")
         self._buffer.clear()
         return (self._parse_line(last_line) if last_line else []) + self._parse_line(b"")
@@ -130,11 +130,11 @@ class Decoder(ABC):
 
     @abstractmethod
     def _decode_chunk(self, data: dict[str, Any]) -> Iterator[ReplyEvent]:
-        """Decode one object of the stream; set ``complete`` and ``ended``."""
+        """Yield the events of one object of the stream, setting ``complete`` and ``ended`` at its end."""
 
     @abstractmethod
     def _decode_reply(self, data: dict[str, Any]) -> Iterator[ReplyEvent]:
-        """Decode a complete reply, from a server that does not stream."""
+        """Yield the events of a complete reply from a server that does not stream."""
 
     def _decode_events(self, received: Iterable[ServerSentEvent], is_final: bool = False) -> Iterator[ReplyEvent]:
         for event in received:
@@ -158,7 +158,7 @@ class Decoder(ABC):
     def _decode_object(
         self, data: dict[str, Any], decode: Callable[[dict[str, Any]], Iterator[ReplyEvent]], *, is_error: bool = False
     ) -> Iterator[ReplyEvent]:
-        """Decode an object with *decode*, unless it is an error or belongs to another API."""
+        """Yield the events of an object by *decode*, or a failure if it is an error or belongs to another API."""
         error = data.get("error")
         if error or is_error or data.get("type") == "error":
             details = error if isinstance(error, dict) else {}
@@ -182,7 +182,7 @@ class Decoder(ABC):
         return ReplyFailure(kind, self._redact(type_), self._redact(message))
 
     def _build_text(self, text: object, index: int = 0) -> Iterator[TextDelta]:
-        """Yield *text* as an event, with surrogates replaced; nothing if *text* is empty or not a string."""
+        """Yield *text* as an event, with lone surrogates replaced, or nothing if *text* is empty or not a string."""
         if not isinstance(text, str) or not text:
             return
         text, self._half = self._half + text, ""
@@ -202,7 +202,7 @@ class Decoder(ABC):
 
 
 def _detect_api(data: dict[str, Any]) -> str:
-    """Return the API that an object of a reply belongs to; empty if unrecognizable."""
+    """Return the name of the API that an object of a reply belongs to, or an empty string if unknown."""
     if data.get("type") in _ANTHROPIC_TYPES:
         return "anthropic"
     if data.get("choices") and isinstance(data["choices"], list):

@@ -61,8 +61,8 @@ class Endpoint:
         base_url: http(s) URL, with or without a trailing ``/v1``.
         key: API key, or None for servers without authentication.
         read_timeout: seconds without a byte until the server counts as hung.
-        total_timeout: seconds until the call is abandoned.
         bearer: whether to send the key in ``Authorization`` even if the API has its own header for it.
+        total_timeout: seconds until the call is abandoned.
     """
 
     kind: str
@@ -91,7 +91,7 @@ class Endpoint:
 
     @property
     def api(self) -> Api:
-        """API that the endpoint speaks."""
+        """API of the endpoint, named by ``kind``."""
         return APIS[self.kind]
 
     @property

@@ -21,7 +21,7 @@ LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 
 
 def build_body(request: SummaryRequest, limit_field: str = LIMIT_FIELDS[0]) -> dict[str, Any]:
-    """Build a streaming request body without the model, with usage reports and with tools that may not be called.
+    """Build the body of a streaming request without the model; usage is reported, and tools must not be called.
 
     No field disables reasoning on all servers, so reasoning in the reply is counted and dropped.
     """
@@ -45,7 +45,7 @@ def _build_function(tool: dict[str, Any]) -> dict[str, Any]:
 
 
 def _build_messages(message: Message) -> Iterator[Message]:
-    """Convert a cleaned message to Chat Completions messages; each tool result becomes a separate one."""
+    """Yield the Chat Completions messages for a cleaned message; each tool result becomes a separate message."""
     calls, content = [], []
     for block in message["content"]:
         if block["type"] == "tool_result":
@@ -64,7 +64,7 @@ def _build_messages(message: Message) -> Iterator[Message]:
 
 
 def _build_content(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]] | None:
-    """Build content as one string, which every server accepts; as a list of parts only if there are images."""
+    """Build content as a string, which every server accepts, as a list of parts if it has images, or None if empty."""
     if not blocks:
         return None
     if all(block["type"] == "text" for block in blocks):

@@ -43,7 +43,7 @@ class _Masker:
         self._identifiers: dict[str, str] = {}
 
     def mask_value(self, value: Any, name: str, data: bool, depth: int) -> Any:
-        """Mask any JSON value; *name* is its key, and *data* is true for content below the structure of the request."""
+        """Return a JSON value with secrets masked; *name* is its key, and *data* is true within inputs and schemas."""
         if isinstance(value, str):
             return self._mask_string(value, name, depth)
         if not isinstance(value, dict | list):

@@ -89,7 +89,7 @@ class PreparedSummary:
         return self.request.mask_secrets
 
     def with_masking(self, masked: bool) -> PreparedSummary:
-        """Return a copy in which suspected secrets are masked if *masked*, or else sent as they are."""
+        """Return a copy in which suspected secrets are masked if *masked*, and are sent unchanged otherwise."""
         return replace(self, request=self.request._replace(mask_secrets=masked))
 
     def count_secrets(self, kind: str) -> Mapping[str, int]:
@@ -98,7 +98,7 @@ class PreparedSummary:
 
     @property
     def messages(self) -> list[Message]:
-        """Messages of the request for display, with secrets masked if they are masked when it is sent."""
+        """Messages of the request, for display; secrets are masked if they are masked in the request that is sent."""
         return self._mask_messages(EXTRACT)[0] if self.masked else self.request.messages
 
     def _mask_messages(self, kind: str) -> tuple[list[Message], Mapping[str, int]]:
@@ -192,12 +192,12 @@ def write_summary_blocking(summarizer: Summarizer, prepared: PreparedSummary) ->
 
 
 def find_blocking_checks(checks: Iterable[SummaryCheck]) -> list[SummaryCheck]:
-    """Return the failed checks that are errors, for which a summary is refused or accepted only after confirmation."""
+    """Return the failed checks of severity ``error``; the summary is refused, or accepted only after confirmation."""
     return [each for each in checks if not each.ok and each.severity == "error"]
 
 
 def format_notice(summarizer: Summarizer, prepared: PreparedSummary) -> list[str]:
-    """Describe a request before it is sent: destination, size and secrets. Empty for an extract, which is not sent."""
+    """Describe a request before it is sent: destination, size and secrets. Return [] for an extract (never sent)."""
     if not summarizer.endpoints:
         return []
     first = summarizer.endpoints[0]

@@ -47,7 +47,7 @@ class Usage:
         return (self.input_tokens or 0) + (self.cache_read_tokens or 0) + (self.cache_write_tokens or 0)
 
     def merge(self, newer: Usage) -> Usage:
-        """Return this report updated with the counts that the *newer* one states."""
+        """Return this report, updated with the counts that the *newer* report states."""
         values = {f.name: getattr(newer, f.name) for f in fields(self)}
         return Usage(**{name: getattr(self, name) if value is None else value for name, value in values.items()})
 
@@ -96,7 +96,7 @@ TOOL_REASONS = frozenset({"tool_use", "tool_calls", "function_call"})
 
 
 class Summary(NamedTuple):
-    """A complete summary, with what the reply reported about itself.
+    """A summary, with the metadata that the reply reported.
 
     Attributes:
         model: the model that the reply names, else the requested one; empty for an extract.
@@ -127,7 +127,7 @@ class Reply:
         self._notes: list[str] = []
 
     def add(self, event: ReplyEvent) -> None:
-        """Add the next event."""
+        """Add the next event of the reply."""
         match event:
             case TextDelta():
                 self._blocks.setdefault(event.index, []).append(event.text)

@@ -52,7 +52,7 @@ def format_json(value: Any) -> str:
 
 
 def clean_messages(messages: list[Message]) -> list[Message]:
-    """Clean messages for a provider.
+    """Return cleaned copies of messages, which every provider accepts.
 
     Roles alternate, tool results come first in a message, and thinking and blank texts are removed.
 
@@ -102,7 +102,7 @@ def _clean_block(block: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _clean_result_body(content: Any) -> str | list[dict[str, Any]]:
-    """Clean the body of a tool_result to text or a list of text and image blocks; other JSON becomes compact text."""
+    """Return the body of a tool_result as text or a list of text and image blocks; other JSON becomes compact text."""
     if isinstance(content, str):
         return content
     if content is None:

@@ -58,7 +58,7 @@ class Secret(NamedTuple):
 
 
 def find_secrets(text: str) -> list[Secret]:
-    """Return the suspected secrets in *text* in order, merging overlapping ones; of an assignment, only the value."""
+    """Return the suspected secrets in *text* in order, merging overlaps; of an assignment, only the value is secret."""
     plain, place = _replace_matches(_ESCAPE, _resolve_escape, text) if "\\" in text else (text, int)
     matches = [*_find_matches(plain)]
     if any(start in plain for start in _SEQUENCE_STARTS):
@@ -252,7 +252,7 @@ def _find_assigned(text: str, lower: str) -> Iterator[_SecretMatch]:
 
 
 def _find_said(kind: str, text: str, place: int) -> Iterator[_SecretMatch]:
-    """Find the value in a sentence such as ``The password is …``; an unquoted value must have a digit or a sign."""
+    """Find the secret in a sentence such as ``The password is …``; without quotes, it must have a digit or a sign."""
     quoted = _QUOTED_VALUE.match(text, place)
     value = quoted or (_BARE_PASSWORD if kind == "password" else _BARE_SECRET).match(text, place)
     is_word = kind == "password" and not quoted and value and _SAID_WORD.fullmatch(value[1])
@@ -354,7 +354,7 @@ def _read_line_before(text: str, place: int) -> str:
 
 
 def _find_in_commands(text: str, lower: str) -> Iterator[_SecretMatch]:
-    """Find passwords that commands and their configuration take without an assignment sign."""
+    """Find passwords in the options and configuration of commands, where no assignment sign precedes them."""
     if any(caller in lower for caller in _HTTP_CLIENTS):
         for match in _USER_OPTION.finditer(text):
             line_before = _read_line_before(text, match.start())

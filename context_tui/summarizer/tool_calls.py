@@ -57,7 +57,7 @@ def extract_result_text(content: Any) -> str:
 
 
 def parse_call(block: dict[str, Any]) -> AnsweredCall:
-    """Return the effect of a successful tool call: the files that it read or changed, or the command that it ran."""
+    """Return the effect of a successful tool call: files read, files changed or the command run; empty if unknown."""
     name_words = {word.lower() for word in _WORD.findall(str(block.get("name") or ""))}
     name = str(block.get("name") or "").lower()
     value = block.get("input")

@@ -75,7 +75,7 @@ _CALL_SOURCES = frozenset({FactSource.CHANGE, FactSource.CALL})
 
 
 class TextPiece(NamedTuple):
-    """A text in a history, with the message, the number of the block in it, and the source."""
+    """A text in a history: its message, the number of its block in that message, its source, and the text."""
 
     message: int
     block: int
@@ -170,7 +170,7 @@ class _Occurrences:
     messages: set[int]
 
     def is_common(self, sources: frozenset[FactSource]) -> bool:
-        """Return whether one of *sources* holds the fact, or more than one message."""
+        """Return whether the fact occurs in one of *sources*, or in more than one message."""
         return bool(self.sources & sources) or len(self.messages) > 1
 
     @property
@@ -231,7 +231,7 @@ def _find_constraints(piece: TextPiece) -> Iterator[_FactMatch]:
 
 
 def build_constraint(text: str, message: int, block: int) -> Fact:
-    """Build the fact that a user's instruction in a block is, to match it against a summary."""
+    """Build a fact from a user's instruction in a block, to match the instruction against a summary."""
     piece = TextPiece(message, block, FactSource.USER, text)
     occurrences = _Occurrences(text, piece, 0, {piece.source}, {message})
     return _build_fact(FactKind.CONSTRAINT, extract_keywords(text), occurrences, 1)
@@ -334,7 +334,7 @@ def _find_errors(piece: TextPiece) -> Iterator[_FactMatch]:
 
 
 def _find_error_line(text: str) -> str:
-    """Return the first line that gives the reason of a failure; without one, the first line of a short text."""
+    """Return the first line that names an error, or else the first line of a text of up to three lines, or ""."""
     lines = [line for line in text.splitlines() if line.strip() and not _EXIT.fullmatch(line.strip())]
     return next((line for line in lines if _ERROR_WORDS.search(line)), lines[0] if 0 < len(lines) < 4 else "")
 
@@ -353,7 +353,7 @@ def _find_paths(piece: TextPiece) -> Iterator[_FactMatch]:
 
 
 def blank_matches(text: str, *patterns: re.Pattern[str]) -> str:
-    """Replace each match with blanks of the same length, so that offsets into the text stay valid."""
+    """Replace the matches of *patterns* with blanks of the same length, so that offsets in the text stay valid."""
     for pattern in patterns:
         text = pattern.sub(lambda match: " " * len(match[0]), text)
     return text
@@ -391,7 +391,7 @@ def _merge_paths(paths: dict[Any, _Occurrences]) -> dict[Any, _Occurrences]:
 
 
 def _compute_required_parts(paths: dict[Any, _Occurrences]) -> dict[Any, int]:
-    """Compute how many final parts identify each path; a folder needs at least two, since its name can be any word."""
+    """Map each path to the number of final parts that identify it: for a folder at least two, as names can be words."""
     ends: dict[tuple[str, ...], int] = {}
     for parts in paths:
         for length in range(1, len(parts) + 1):

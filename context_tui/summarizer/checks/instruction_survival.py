@@ -40,7 +40,7 @@ class InstructionSource(StrEnum):
 
 
 class PlacedInstruction(NamedTuple):
-    """An instruction with its message, the number of its block there, and its source; offsets are within the block."""
+    """An instruction in a message: the message, its block number, its source, and its text and offsets in the block."""
 
     message: int
     block: int
@@ -74,13 +74,13 @@ class InstructionTrace(NamedTuple):
 
 
 class CompactionInstructions(NamedTuple):
-    """The instructions of a session up to the full compaction before *message*, with their outcomes."""
+    """The full compaction at ``message``, and the instructions before it with their outcomes."""
 
     message: int
     traces: tuple[InstructionTrace, ...]
 
     def count(self, outcome: Outcome, source: InstructionSource | None = None) -> int:
-        """Count the instructions with an outcome, those of one source if it is given."""
+        """Count the instructions with an outcome, optionally only those of one source."""
         return sum(each.outcome is outcome and source in (None, each.placed.source) for each in self.traces)
 
     @property
@@ -90,7 +90,7 @@ class CompactionInstructions(NamedTuple):
 
 
 def find_message_instructions(context: Context, message: int) -> Iterator[PlacedInstruction]:
-    """Yield the instructions in a message that a user typed or that a runtime inserted; summaries have none."""
+    """Yield the instructions in a message that a user typed or a runtime inserted; a summary yields none."""
     facts = context.facts
     if facts.role[message] == Role.ASSISTANT or facts.flags[message] & MessageFlag.SUMMARY:
         return
@@ -109,7 +109,7 @@ def find_message_instructions(context: Context, message: int) -> Iterator[Placed
 
 
 def _iterate_texts(context: Context, message: int) -> Iterator[tuple[int, str, bool]]:
-    """Yield the number, the text, and whether a runtime inserted it, of each text block of a message."""
+    """Yield the number and text of each text block of a message, and whether a runtime inserted the block."""
     facts, content = context.facts, context.content
     rows = [*facts.blocks_of(message)]
     if content is None or all(facts.kind[row] != Kind.TEXT for row in rows):
@@ -151,7 +151,7 @@ def trace_instructions(
 
 
 def find_removed_instructions(plan: Plan) -> list[PlacedInstruction]:
-    """Return the instructions that a plan removes and that only its summary can preserve, each once."""
+    """Return the instructions that a plan removes and that only its summary can preserve, without duplicates."""
     context, removed = plan.context, set(plan.summarised_message_numbers)
     remaining_words = _WordIndex(_iterate_user_texts(context, removed))
     instructions: dict[tuple[str, ...], PlacedInstruction] = {}
@@ -164,7 +164,7 @@ def find_removed_instructions(plan: Plan) -> list[PlacedInstruction]:
 
 
 def check_instructions(instructions: Sequence[PlacedInstruction], summary: str) -> SummaryCheck:
-    """Check whether a summary has the words of all instructions that are removed with what it replaces."""
+    """Check whether a summary preserves *instructions*, which are removed with the messages that it replaces."""
     traces = trace_instructions(instructions, summary)
     counts = Counter(trace.outcome for trace in traces)
     absent, uncertain = counts[Outcome.ABSENT], counts[Outcome.IN_OTHER_WORDS]
@@ -175,7 +175,7 @@ def check_instructions(instructions: Sequence[PlacedInstruction], summary: str) 
 
 
 def restore_instructions(instructions: Sequence[PlacedInstruction], summary: str) -> str:
-    """Return the summary with the absent instructions below a heading at its end, or as it is if none is absent."""
+    """Return the summary with the absent instructions appended below a heading, or unchanged if none is absent."""
     traces = trace_instructions(instructions, summary)
     absent = [trace.placed.instruction.text for trace in traces if trace.outcome is Outcome.ABSENT]
     items = "\n".join(f"- {text}" for text in absent)
@@ -185,7 +185,7 @@ def restore_instructions(instructions: Sequence[PlacedInstruction], summary: str
 def follow_instructions(session: Session, checkpoint: Checkpoint = lambda: None) -> list[CompactionInstructions]:
     """Follow the instructions of a session through its recorded full compactions; reads the text of all messages.
 
-    An instruction that is absent after a compaction is not followed further, unless it is said again. At most
+    An instruction that is absent after a compaction is not followed further, unless it is given again. At most
     :data:`MAX_INSTRUCTIONS` are followed at a time.
     """
     compactions = [each for each in find_recorded_compactions(session) if each.kind == "full"]
@@ -221,7 +221,7 @@ def _read_summary(context: Context, message: int | None) -> str:
 
 
 def _iterate_user_texts(context: Context, excluded: Container[int] = ()) -> Iterator[str]:
-    """Yield the texts of user messages and of what the runtime inserts beside a summary, but no summary."""
+    """Yield the texts of user messages, and those that the runtime inserts beside a summary, but no summaries."""
     facts = context.facts
     for message in context.order:
         if message not in excluded and facts.role[message] != Role.ASSISTANT:
@@ -242,7 +242,7 @@ _NEGATIONS = frozenset("never not no don t without".split())
 
 
 class _WordIndex:
-    """An index of the words of texts, to find a sequence of words in them, whatever stands between the words."""
+    """An index of the words in texts, to find a sequence of words regardless of spaces, punctuation and case."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._words = _split_words("\n".join(texts))
@@ -251,7 +251,7 @@ class _WordIndex:
             self._places.setdefault(self._words[place : place + 2], []).append(place)
 
     def __contains__(self, words: tuple[str, ...]) -> bool:
-        """Return whether the words occur in this order, and no negation before them forbids what they demand."""
+        """Return whether the words occur in sequence and without a negation before them, which would reverse them."""
         places = self._places.get(words[:2], ())
         found = (place for place in places if self._words[place : place + len(words)] == words)
         return len(words) > 1 and any(not place or self._words[place - 1] not in _NEGATIONS for place in found)
@@ -276,20 +276,20 @@ _FORCE_PUSH = r"git push\b[^;&|\n]*\s(?:--force|-f)\b"
 
 
 class Ban(NamedTuple):
-    """Commands (as patterns) and files (by the end of their path) that an instruction forbids to run or to change."""
+    """Commands that an instruction forbids to run (as patterns), and files that it forbids to change (as path ends)."""
 
     commands: tuple[re.Pattern[str], ...]
     files: tuple[str, ...]
 
     def is_violated_by(self, call: AnsweredCall) -> bool:
-        """Return whether a call runs such a command, or changes such a file."""
+        """Return whether a call runs a forbidden command or changes a forbidden file."""
         if any(pattern.search(call.command) for pattern in self.commands):
             return True
         return any(path == each or path.endswith(f"/{each}") for path in call.changed for each in self.files)
 
 
 def find_ban(instruction: Instruction) -> Ban | None:
-    """Return what an instruction forbids, or None if calls cannot show it; bans with exceptions are not checked."""
+    """Return the ban in an instruction, or None if it names no command or file, or has an exception."""
     start = _BAN.search(instruction.text)
     if instruction.kind is not InstructionKind.PROHIBITION or start is None or _EXCEPTION.search(instruction.text):
         return None

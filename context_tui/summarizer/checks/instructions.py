@@ -1,4 +1,4 @@
-"""Instructions in a text: rules that hold from then on, as opposed to a task that is done once.
+"""Instructions in a text: lasting rules, as opposed to tasks that are done once.
 
 Rules of English find them, without a model. A typed sentence is an instruction if it has the words of a rule (must,
 never, always, do not, only, make sure, avoid, prefer…), begins with a verb that sets a rule (use, keep, follow…), or is
@@ -19,7 +19,7 @@ from context_tui.session.markers import SKILL_START
 
 
 class InstructionKind(StrEnum):
-    """The kinds of instructions."""
+    """The kind of an instruction: to do something, not to do it, or to prefer it."""
 
     REQUIREMENT = "requirement"
     PROHIBITION = "prohibition"
@@ -27,7 +27,7 @@ class InstructionKind(StrEnum):
 
 
 class Instruction(NamedTuple):
-    """An instruction and its place in a text, as offsets of characters."""
+    """An instruction in a text: its start and end as offsets in characters, its kind, and its words."""
 
     start: int
     end: int
@@ -222,7 +222,7 @@ def find_instructions(text: str, *, is_rule_file: bool = False) -> Iterator[Inst
 
 
 def _classify(sentence: str, allows_imperatives: bool) -> InstructionKind | None:
-    """Return the kind of the instruction that a sentence is, or None if it is none."""
+    """Return the kind of instruction that a sentence gives, or None if it gives none."""
     if len(sentence) > _MAX_CHARS or not 2 < len(sentence.split()) <= _MAX_WORDS:
         return None
     markup = _MARKUP.match(sentence)
@@ -251,7 +251,7 @@ def _get_kind(sentence: str) -> InstructionKind:
 
 
 def _split_sentences(text: str, is_rule_file: bool) -> Iterator[_Sentence]:
-    """Yield the sentences of a text, without code blocks, tables and marks of lists.
+    """Yield the sentences of a text, without code blocks, tables and list markers.
 
     In a file of rules, the cells of tables and the lines of blocks without a language are sentences, too.
     """
@@ -280,7 +280,7 @@ def _split_sentences(text: str, is_rule_file: bool) -> Iterator[_Sentence]:
 
 
 def _could_hold(line: str, next_line: str) -> bool:
-    """Return whether a line would hold the first word of the next one, which begins a sentence."""
+    """Return whether a line had room for the capitalized first word of the next line, which then begins a sentence."""
     word = next_line.split(maxsplit=1)[:1]
     return bool(word) and word[0].strip("*_`")[:1].isupper() and len(line) + len(word[0]) < _MIN_WIDTH
 

@@ -131,7 +131,7 @@ def _check_not_looping(summary: str) -> SummaryCheck:
 
 
 def _find_repeated_tail(text: str) -> str:
-    """Return the piece of at most 300 characters that ends the text ``MIN_REPEATS`` times in a row; else empty."""
+    """Return the piece of 8 to 300 characters that is repeated ``MIN_REPEATS`` times at the end of the text, or ""."""
     for length in range(8, min(300, len(text) // MIN_REPEATS) + 1):
         if text.endswith(text[-length:] * MIN_REPEATS) and len(set(text[-length:])) > 3:
             return text[-length:]

@@ -27,14 +27,14 @@ _IDENTIFIER = re.compile(r"(?<!\w)[A-Za-z_]\w*")
 
 
 class FactSurvival(NamedTuple):
-    """The result of matching a fact with a summary; ``evidence`` quotes the summary, or names the missing parts."""
+    """The result of matching a fact against a summary; ``evidence`` quotes the summary, or names the missing parts."""
 
     preserved: bool
     evidence: str
 
 
 class FactMatcher:
-    """Index of a text, built once, with which any number of facts can be matched."""
+    """Index of a text, to match any number of facts against the text."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -100,7 +100,7 @@ class SweepJournal:
             self._file.close()
 
     def write_sorted_rows(self, rows: Iterable[SweepRow]) -> None:
-        """Replace the rows in the journal with those of the whole sweep, sorted."""
+        """Replace the rows in the journal with the sorted rows of the whole sweep."""
         self.close()
 
         lines = ({**build_row_report(row), "file": _describe_file(self._sources[row.session])} for row in rows)

@@ -191,7 +191,7 @@ def analyze_sessions(
 def analyze_sources(
     sources: Iterable[SweepSource], analyze: Callable[[Session], T]
 ) -> tuple[list[Analysis[T]], list[UnreadSession]]:
-    """Return what *analyze* returns for the session of each source, and the sessions for which it fails."""
+    """Return the results of *analyze* for the session of each source, and the sessions for which it fails."""
     results, unread = list[Analysis[T]](), list[UnreadSession]()
     for source in sources:
         try:

@@ -68,7 +68,7 @@ MIN_SHARE = 0.095
 class PolicyEffect(NamedTuple):
     """Effect that a policy of the agent would have now: results that it clears or messages that it removes.
 
-    ``tokens_put_back`` are those of files and reminders that the agent inserts again; ``tokens_after`` includes them.
+    ``tokens_put_back`` counts the files and reminders that the agent inserts again; ``tokens_after`` includes them.
     """
 
     policy: str

@@ -34,7 +34,7 @@ class ExtraCalls:
     """Extra calls per 1,000 removed tokens (λ), with its interval.
 
     Attributes:
-        value: the extra calls of all measured compactions, divided by their removed tokens and times 1,000.
+        value: 1,000 times the extra calls of all measured compactions, divided by their removed tokens.
         low, high: bootstrap interval of 95 % over sessions, or None with fewer than ``MIN_SESSIONS``.
         compactions, sessions: number of measured compactions, and of sessions that they are from.
         needed: estimated number of compactions for an interval of ``TARGET_WIDTH``, or None if no more are needed.
@@ -129,7 +129,7 @@ def group_aftermaths(rows: Sequence[SessionAftermath], get_name: Callable[[Sessi
 
 
 def format_aftermath(aftermath: Aftermath) -> str:
-    """Format what followed a compaction, with the means of its matches in brackets."""
+    """Format the course after a compaction, with the means of its matches in brackets."""
     after, matched = aftermath.after, aftermath.matched
     means = matched or (None,) * len(after)
     calls = "no edit before the next compaction or the end"

@@ -1,4 +1,4 @@
-"""Rank the cache breaks of many sessions by cause, agent and project, and say what would have avoided them."""
+"""Rank the cache breaks of many sessions by cause, agent and project, with advice on avoiding them."""
 
 from __future__ import annotations
 

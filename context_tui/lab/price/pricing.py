@@ -120,7 +120,7 @@ class ReplayPrice(NamedTuple):
 
 
 def compute_break_even_calls(saved: float, extra_call_cost: float) -> float | None:
-    """Return the extra calls per 1,000 removed tokens that cost what was saved, or None if nothing was removed."""
+    """Return the extra calls per 1,000 removed tokens that cost all that was saved, or None if nothing was removed."""
     return saved / extra_call_cost if extra_call_cost else None
 
 
@@ -298,7 +298,7 @@ class _ReplayPricing:
         return call.anywhere or self.reuse == "anywhere"
 
     def _compute_rewrite_cost(self, group: _FiringGroup, usage: CacheUsage, cache: PromptCache) -> _FirstCallCost:
-        """Compute what a group of firings adds to the cost of its first call, given the *cache* before that call."""
+        """Compute the cost that a group of firings adds to its first call, given the *cache* before that call."""
         warm_cache, cleared = cache.copy(), group.before - group.after
         usage_without = self._update_cache(cache, group.call, max(self.replay.sizes[group.call] + cleared, 0))
         is_cold = usage_without.read <= usage.read

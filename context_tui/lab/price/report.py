@@ -69,7 +69,7 @@ def format_break_even_calls(calls: float | None) -> str:
 
 
 def format_savings(priced: ReplayPrice) -> str:
-    """Describe what a policy saves in tokens and money, and how its firings add up to that."""
+    """Describe the savings of a policy in tokens and money, and how its firings add up to them."""
     tokens = format_saving(priced.replay.totals.saved, "tokens", with_unit=True)
     saved, total = priced.baseline_cost - priced.cost, priced.baseline_cost
     money = format_saving(saved, priced.rate_table.unit, total=total, with_unit=True)

@@ -202,7 +202,7 @@ def _format_current_value(sweep: Sweep, name: str) -> str:
 
 
 def _find_gentler(sweep: Sweep, best: str, saved: Mapping[str, float]) -> GentlerSetting | None:
-    """Find the setting that saves nearly as much as *best* and loses less of what was needed later."""
+    """Return the setting that saves nearly as much as *best* and loses less of what was needed later, or None."""
     losses = {name: sweep.totals[name].drops.tokens_used_later or 0 for name in saved}
     least_saved, most_lost = GENTLER_SAVING * saved[best], (1 - GENTLER_LOSS) * losses[best]
     gentler = [name for name in saved if saved[name] >= least_saved and losses[name] <= most_lost]

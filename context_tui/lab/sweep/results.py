@@ -212,7 +212,7 @@ def sweep(
     Raises PlanError if a policy or parameter is unknown, a value is not allowed, or a policy cannot be replayed.
 
     Args:
-        policies: for each policy, by name, the values of its parameters: a list, or a text such as ``1..8``
+        policies: keyed by policy name, the values of each parameter: a list, or a text such as ``1..8``
             (:func:`context_tui.lab.sweep.grids.build_grid`).
         how: options for all replays.
         by: the unit in which savings are compared.

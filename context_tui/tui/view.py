@@ -185,7 +185,7 @@ class View:
         return replace(self, at=at)
 
     def with_session(self, session: Session) -> View:
-        """Return a view of *session*, a longer version of this one, keeping the window size that the user has set."""
+        """Return a view of *session*, which continues the present one, keeping the window size set by the user."""
         window = self.session.window_override
         return replace(self, session=session if session.window_override == window else session.with_window(window))
 

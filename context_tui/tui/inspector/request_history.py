@@ -203,7 +203,7 @@ def format_legend_variants(history: RequestHistory, window: int, at: int) -> Ite
 def format_history_line(
     history: RequestHistory, width: int, window: int, at: int, min_width: int
 ) -> tuple[list[Run], range]:
-    """Return the line of the chart with its texts, and the range of the chart's cells, *min_width* of them or more."""
+    """Return the chart with its texts, and the range of its cells; *min_width* cells are kept for it if possible."""
     name, legend, room = "", list[Run](), 0
     min_width = min(min_width, len(history.tokens) + len(history.events) + 1)
     for name, legend in format_legend_variants(history, window, at):

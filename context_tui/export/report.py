@@ -32,7 +32,7 @@ from context_tui.tokens.context_index import index_context
 from context_tui.tokens.measures import build_calibrated_table
 
 MAX_PROMPT_LENGTH = 300
-"""Largest number of characters of a typed prompt."""
+"""Maximum length of a typed prompt, in characters."""
 
 
 class Table(NamedTuple):

@@ -17,9 +17,9 @@ from context_tui.text.sanitize import sanitize, sanitize_line
 CHART_WIDTH, CHART_HEIGHT, LEFT, RIGHT, BOTTOM, TOP = 860, 240, 56, 5, 22, 10
 """Size of a chart, and its margins for the axes, in the units of its drawing."""
 MAX_POINTS = 800
-"""Largest number of points of a line; of further calls the largest size is drawn."""
+"""Maximum number of points of a line. Calls that share a point show the largest of their sizes."""
 MAX_TEXT_POINTS, BLOCKS = 64, "▁▂▃▄▅▆▇█"
-"""Largest number of signs of a line in Markdown; the signs for sizes, from the smallest on."""
+"""Maximum number of characters of a line in Markdown, and the characters for sizes, smallest first."""
 MAX_ROWS, MAX_TEXT_ROWS = 40, 10
 """Largest number of rows of a table in HTML and in Markdown; further ones are counted."""
 HUES = 8

@@ -16,7 +16,7 @@ from context_tui.session.session import Session, SessionInfo
 from context_tui.text.sanitize import make_visible
 
 MAX_FOLDERS = 20_000
-"""Most subfolders of a folder that are searched."""
+"""Maximum number of subfolders that are searched."""
 IGNORED_FOLDERS = frozenset({".git", ".hg", ".venv", "__pycache__", "node_modules", "venv"})
 """Names of folders of version control and package managers, which hold no sessions."""
 

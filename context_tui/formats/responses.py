@@ -43,7 +43,7 @@ class ResponsesShape:
 
     def __init__(self) -> None:
         self._replies = response_items.ResponseGrouping()
-        self._has_instructions = False  # a system prompt was read, or can no longer follow
+        self._has_instructions = False  # a system prompt was read, or is no longer possible
 
     @staticmethod
     def note(run: Run) -> str:

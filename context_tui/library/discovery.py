@@ -32,7 +32,7 @@ REPORT_INTERVAL_S = 1.0
 MAX_FILES_READ = 200
 """Largest number of files in a folder that are all opened before they are listed."""
 MAX_FILES_SEARCHED = 50
-"""Largest number of files, the newest first, in which the newest session of the working folder is searched."""
+"""Number of files, newest first, among which the newest session of the working folder is searched."""
 SAMPLED_FILES = 20
 """Number of files that are opened as a sample of a larger folder."""
 DATABASE_SUFFIXES = (".db", ".sqlite", ".sqlite3", ".db3")
@@ -43,7 +43,7 @@ SessionKey = tuple[str, str]
 
 @dataclass(frozen=True)
 class SessionEntry:
-    """A session in a list, with the heading under which it stands (``group``) and its project or folder (``place``).
+    """A session in a list, with the heading above it (``group``) and its project or folder (``place``).
 
     ``agent`` is the format of the agent in whose folder the session is, and ``about`` describes a session without a
     title. The format of a discovered session is empty, since the format is detected only when the session is opened

@@ -33,7 +33,7 @@ class SessionWatch:
     """Watch on a session's file or folder, and on related files such as a database's write-ahead log."""
 
     def __init__(self, info: SessionInfo, stop: Event | None = None) -> None:
-        """Record the current state of the files, to detect changes. The event *stop* ends the watch when it is set."""
+        """Record the current state of the files, in order to detect changes. Setting *stop* ends the watch."""
         self._path, self._form = os.path.realpath(info.path), FORMATS.get(info.format)
         self._stop = stop or Event()
         self._related_files = dict[str, bool]()

@@ -59,7 +59,7 @@ class SessionOverview:
 
 
 class _CachedOverview(NamedTuple):
-    """Cached part of an overview: everything except children that are not branches."""
+    """Cached part of an overview. Of the children, only branches are cached."""
 
     agent: str
     tokens: int | None

@@ -68,7 +68,7 @@ class BranchFacts:
         self._removed_messages: set[int] = set()
         self._removed_events: set[tuple[str, int]] = set()
         self._selection: Selection | None = None  # None: all facts
-        self._branch_of: dict[int, int] = {}  # index of the abandoned branch, by message
+        self._branch_of: dict[int, int] = {}  # index of the abandoned branch, keyed by message
         self._branch_requests: list[int] = []  # counted requests on each abandoned branch
         self._counted_requests = 0
 

@@ -26,7 +26,7 @@ QUERY_TIMEOUT_S = 20.0
 """Seconds that one query may take; a damaged file can cause an endless loop."""
 
 MAX_VALUE_BYTES = 1_000_000_000
-"""Bytes of the longest value that SQLite can read."""
+"""Length of the longest value that SQLite can read, in bytes."""
 
 BACKUP_SUFFIX = ".backup"
 """Suffix of the backup of a database; further backups have a number after it."""
@@ -186,7 +186,7 @@ class LockedDatabase(Database):
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run a block in a transaction that any exception rolls back. SQLite errors become OSError."""
+        """Run a ``with`` block in a transaction, which any exception rolls back. SQLite errors become OSError."""
         self._deadline = float("inf")
         try:
             self._connection.execute("BEGIN EXCLUSIVE")

@@ -39,7 +39,7 @@ from context_tui.session.values import RecordKind, Role
 
 
 class DocumentShape(Protocol):
-    """Interface of a format's element parser. It keeps state between elements, so every scan creates a new one.
+    """Interface of a format's element parser, which keeps state between elements, so that each scan needs its own.
 
     A shape may also have ``lists``, the :class:`MessageLists` that locates runs; ``note``, a function that returns a
     note for users about a run; and ``title``, a function that turns the text of the first prompt into a title.
@@ -57,7 +57,7 @@ class DocumentShape(Protocol):
         return None
 
     def parse(self, value: Any, place: int) -> message_builder.ParsedRecord:
-        """Parse one element of the list, whose index is *place*, or raise ValueError if it is not a message."""
+        """Parse the element at index *place* of the list, or raise ValueError if it is not a message."""
 
 
 class DocumentContent(message_builder.RecordContent):
@@ -185,7 +185,7 @@ class DocumentScanner:
         self._stamp = self._read_stamp()
         try:
             run = self._read_run()
-        except UnreadableSession:  # it is being written: keep what was read
+        except UnreadableSession:  # while it is being written, keep what was read
             return False
         elements = _append_response(run, self.shape)
         is_extended = [*map(get_element_text, elements[: self._next])] == [*map(get_element_text, self.elements)]

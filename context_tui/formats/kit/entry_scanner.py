@@ -25,7 +25,7 @@ from context_tui.text.sanitize import truncate_name
 BATCH_SIZE, BATCH_BYTES = 64, 1 << 20
 """Maximum number of entries per read. After a batch of more than ``BATCH_BYTES``, entries are read one by one again."""
 MISSING_REASON = "it is listed, and not there"
-"""Problem of an entry that is not found by its id."""
+"""Problem of an entry whose id is listed but not found."""
 
 
 class Entry(NamedTuple):
@@ -73,7 +73,7 @@ class EntrySource(Protocol):
 
 
 class EntryShape(Protocol):
-    """Interface of a format's entry parser. It keeps state between entries, so every scan creates a new one.
+    """Interface of a format's entry parser, which keeps state between entries, so that each scan needs its own.
 
     A shape may also have ``entry_name``, the word for an entry in messages to users (default: ``message``).
     """
@@ -180,7 +180,7 @@ class _EntryPass:
 
 
 class _LinearTree(NamedTuple):
-    """Tree in which each message follows the previous one, with abandoned branches."""
+    """A tree in which each message follows the one before it, and some messages are in abandoned branches."""
 
     find_abandoned_branches: Callable[[], list[set[int]]]
     parents: range
@@ -257,7 +257,7 @@ def make_entry_scanner(source: EntrySource, info: SessionInfo, shape: Callable[[
 
 
 def replace_compactions(facts: Facts, compactions: Iterable[Compaction]) -> None:
-    """Replace a session's compactions, and derive its contexts (epochs) from the new ones."""
+    """Replace a session's compactions, and derive its contexts (epochs) from the new compactions."""
     facts.compactions, facts.rewrites, facts.epochs = [], [], [Epoch(0, "start")]
     for compaction in compactions:
         facts.add_compaction(compaction)

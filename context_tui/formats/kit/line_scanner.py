@@ -25,7 +25,7 @@ OTHER_FILE_OFFSET = (1 << 64) - 1
 
 
 class LineShape(Protocol):
-    """Interface of a format's record parser. It keeps state between records, so every scan creates a new one."""
+    """Interface of a format's record parser, which keeps state between records, so that each scan needs its own."""
 
     def parse(self, record: Record) -> ParsedRecord:
         """Parse the JSON object on one line, or raise ValueError with the reason if it is not understood.

@@ -113,7 +113,7 @@ class LineFile:
     def save_fingerprint(self, end: int) -> None:
         """Extend the checksum to *end*, the end of the bytes that were just read.
 
-        Later would be too late: a change in place alters the map as well, so the checksum would be that of the change.
+        This must not be done later: a change in place alters the map, too, and the checksum would include that change.
         """
         if end > self._read:
             with memoryview(self.data) as data:
@@ -321,7 +321,7 @@ class LineTail:
         self.path, self.end, self._inode = path, 0, 0
 
     def is_replaced(self) -> bool:
-        """Return whether the file was replaced or shortened. If so, the next read starts at its beginning."""
+        """Return whether the file was replaced or shortened. If so, let the next read start at its beginning."""
         status = os.stat(self.path)
         is_replaced = self.end > 0 and (status.st_ino != self._inode or status.st_size < self.end)
         self.end, self._inode = 0 if is_replaced else self.end, status.st_ino

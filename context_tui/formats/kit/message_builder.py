@@ -72,11 +72,11 @@ class FullCompactionRecord(_Record):
     Attributes:
         tokens_before: recorded size of the context before it, in tokens.
         kept_messages: number of messages just before the summary that stay in the context and now follow the summary.
-        context: any other new context, in prompt order: keys of earlier records, and numbers of messages in this
-            record.
+        context: a new context of any other form, in prompt order: keys of earlier records, and numbers of messages in
+            this record.
         kept_since: the record from which everything stays except earlier summaries, by its key or by its number in the
             file from 0.
-        has_summary: False if the message is an ordinary one.
+        has_summary: False if the message is an ordinary one, not a summary.
     """
 
     trigger: str | None = None
@@ -340,7 +340,7 @@ class MessageBuilder:
         self.parents: list[int] = []
         self._current = -1  # the parent of the next message
         self._version_by_key: dict[str, Hashable] = {}
-        self._further_messages: dict[int, list[int]] = {}  # messages of one record with a key, by the first of them
+        self._further_messages: dict[int, list[int]] = {}  # further messages of a record, keyed by its first message
         self.event_positions: dict[tuple[str, int], int] = {}  # a microcompaction or clear to the message before it
         self.replaced: set[int] = set()
         """The messages that were replaced by others."""
@@ -550,7 +550,7 @@ class MessageBuilder:
         return path
 
     def _replace_record(self, key: str) -> None:
-        """Remove a record; if nothing was added since, the next one takes its place in the tree."""
+        """Remove a record. If nothing was added since, the next record takes its place in the tree."""
         message = self._message_by_key.get(key, -1)
         if message < 0 or key in self._out_of_band_keys or message in self.replaced:
             return

@@ -36,10 +36,10 @@ CALL_ARGUMENT_KEYS = {
     **dict.fromkeys(("local_shell_call", "shell_call", "computer_call"), "action"),
     **{"custom_tool_call": "input", "apply_patch_call": "operation"},
 }
-"""Member with the arguments, by type of call that the client answers."""
+"""Member with the arguments, keyed by the type of a call that the client answers."""
 CALL_OUTPUT_KEYS = {f"{kind}_output": "output" for kind in CALL_ARGUMENT_KEYS if kind != "tool_search_call"}
 CALL_OUTPUT_KEYS["tool_search_output"] = "tools"
-"""Member with the content, by type of result."""
+"""Member with the content, keyed by the type of a result."""
 HOSTED_TYPES = frozenset(
     {
         *("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call"),
@@ -108,7 +108,7 @@ def filter_known_items(items: Any) -> tuple[list[Item], list[str]]:
 
 
 def parse_response_items(items: Any) -> MessageRecord | MetadataRecord:
-    """Return a response's items as one assistant message (metadata without blocks), with notes on unknown items."""
+    """Return a response's items as one assistant message, or as metadata if they have no blocks, with notes."""
     known_items, notes = filter_known_items(items)
     parsed = map(parse_item, known_items)
     blocks = [block for each in parsed if isinstance(each, MessageRecord) for block in each.blocks]

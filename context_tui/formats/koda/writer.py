@@ -93,7 +93,7 @@ RowValues = dict[str, Any]
 THINKING_TYPES = ("thinking", "redacted_thinking")
 ASSISTANT_TYPES = ("text", "tool_use", *THINKING_TYPES)
 USER_TYPES = ("text", "tool_result")
-"""Types of blocks that a row can hold. An image is replaced by ``[image]``."""
+"""Types of blocks that a row can hold. Images become the text ``[image]``."""
 JOINED_TEXTS = "messages whose texts were merged into one"
 SUMMARY_MARKED = "summaries written as koda's system row, with koda's marker"
 

@@ -75,7 +75,7 @@ class OpencodeShape:
 
     def add_facts(self, entry: Entry, parsed_record: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
         """Record a message's time, its role in a compaction, and which of its results were cleared."""
-        newest, parsed = self._newest  # what was understood right before, if no text was read meanwhile
+        newest, parsed = self._newest  # the newest result of parse(), if no text was read meanwhile
         info, parts, _ = parsed if newest is entry else parse_entry(entry)
         name = parse_id(info.get("id")) or entry.id
         self._messages[name] = messages

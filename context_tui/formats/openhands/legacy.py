@@ -39,7 +39,7 @@ _USAGE_FIELDS = ("prompt_tokens", "cache_read_tokens", "cache_write_tokens", "co
 
 
 class LegacyEventParser:
-    """Parser for events. It remembers data from earlier events by their place, so that an event can be parsed again."""
+    """Parser for events of V0. It keeps data of earlier events by place, so that an event can be parsed again."""
 
     def __init__(self) -> None:
         self._view = EventView()

@@ -56,10 +56,10 @@ class Step:
         order: keys of the messages in a new context, or None for a new message.
         summary: number of the new message that contains the summary, or -1.
         cleared: ids of calls whose results later requests lack, or message keys with the numbers of other blocks.
-        places: the new places.
+        places: numbers of the places that the exchange added.
         reply, probes: place of the reply (or -1), and pieces of its text that identify it.
         system, tools, schemas: set if they changed; the schemas are in Anthropic's form.
-        cleared_calls: number of the oldest calls whose results the server removed.
+        cleared_calls: number of calls, from the oldest on, whose results the server removed.
     """
 
     exchange: int
@@ -226,7 +226,7 @@ class Conversation:
         last_known = max((position for position, each in enumerate(items) if each), default=-1)
         new_numbers = [position for position, each in enumerate(items) if each is None]
         group = [position for position in new_numbers if position < last_known] or new_numbers[:1]
-        if group:  # messages between known ones are one record, so that their order is known
+        if group:  # new messages between known ones become one record, which keeps their order
             place = len(self.places)
             copies = tuple(bodies.copy_element(elements[position]) for position in group)
             self.places.append(Place(step.exchange, copies))

@@ -43,7 +43,7 @@ from context_tui.text.numbers import format_count
 from context_tui.text.sanitize import truncate_name
 
 NO_PLACE = (1 << 64) - 1
-"""Place of a record that stands for no message of a request."""
+"""Place of a record that does not come from a message of a request."""
 
 
 MAX_WAIT_S = 600
@@ -82,7 +82,7 @@ class LogSource(Protocol):
 
 
 class OpenLog:
-    """A log that is read further when its files grow, and read again if earlier exchanges have changed."""
+    """A log that is read on when its files grow, and read again if it was replaced or lacks old exchanges."""
 
     def __init__(self, source: LogSource) -> None:
         self.source, self.log = source, RequestLog()

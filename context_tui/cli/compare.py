@@ -104,7 +104,7 @@ def build_report(session: Session, comparison: Comparison) -> dict[str, Any]:
     ``reason`` is set only if nothing would change; there are then no facts and no summarizers. ``points`` are the
     messages before which a compaction happens; ``facts_per_kind`` is the maximum number of facts per kind. A fact is
     ``shown`` if the request to a model contains it: a policy may truncate results first. The facts of a round are in
-    the order of ``facts``; ``again`` means that the fact also occurs in a message after the first head. ``estimated``
+    the order of ``facts``; ``again`` means that the fact also occurs in a message after the ``head``. ``estimated``
     and ``request_tokens`` are bytes/4; ``output`` and ``input`` are reported by the server, or null. ``cost`` is in US
     dollars at the list price of the model that answered, and null if the price or the number of tokens is unknown.
     """

@@ -358,7 +358,7 @@ def _open_screen(
 
 
 def print_report(sweep: Sweep) -> None:
-    """Print a sweep as text, with a number for each setting."""
+    """Print a sweep as text: a table of numbered settings, the best setting of each project, and remarks."""
     counts = format_count(len(sweep.settings), "setting"), format_count(len(sweep.rows_by_session), "session")
     unread = f"{format_count(len(sweep.unread), 'session')} could not be read" if sweep.unread else ""
     other = f"; {format_count(sweep.other_files, 'other file')} in their folders" if sweep.other_files else ""

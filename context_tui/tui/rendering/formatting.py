@@ -80,7 +80,7 @@ def _shorten_command(command: str, cwd: str) -> str:
 
 
 def _shorten_path(path: str, cwd: str) -> str:
-    """Make a path relative to the session's folder; shorten a long path elsewhere to its last three parts."""
+    """Return a path relative to the session's folder or, for a long path elsewhere, its last three parts."""
     if len(path) > 4_096:
         return path
     if cwd and PurePath(path).is_relative_to(cwd):
@@ -174,7 +174,7 @@ class MessageReader:
         return reader
 
     def is_cached(self, message: int) -> bool:
-        """Return whether reading the blocks of a message would need no access to the file."""
+        """Return whether the blocks of a message can be read without access to the file."""
         return message == self._large_message[0] or message in self._blocks
 
     def is_huge(self, message: int) -> bool:

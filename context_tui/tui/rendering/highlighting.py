@@ -80,7 +80,7 @@ def compute_highlights(code_texts: Sequence[CodeText], job: ThreadJob) -> list[H
 
 
 def highlight(text: str, language: str, checkpoint: Checkpoint) -> list[StyleSpans]:
-    """Return the style spans for each line, or [] if the language has no lexer; *checkpoint* may raise to stop."""
+    """Return the style spans of each line, or [] if the language has no lexer; *checkpoint* may raise to cancel."""
     from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
     from pygments.util import ClassNotFound  # type: ignore[import-untyped]
 

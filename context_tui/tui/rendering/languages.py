@@ -36,7 +36,7 @@ def detect_language(text: str) -> str:
 
 
 def measure_line_numbers(lines: Sequence[str]) -> list[int]:
-    """Return how many characters each line's number takes, or 0 where lines are not numbered consecutively."""
+    """Return the width in characters of each line's number, or 0 for lines that are not numbered consecutively."""
     widths, last_number = [0] * len(lines), -1
     for index, line in enumerate(lines):
         match = _LINE_NUMBER.match(line)

@@ -89,7 +89,7 @@ class TextPart(NamedTuple):
     """A piece of text, such as a line, with the style in which it is drawn.
 
     Attributes:
-        text: sanitized before it is drawn; ``spans`` refer to the safe text.
+        text: the text, which is sanitized before it is drawn; ``spans`` refer to the sanitized text.
         style: ``text``, ``heading``, ``muted`` or another style of the pane.
         mark: prefix of the first line, such as the mark of a diff or list, or a line number.
         continuation_mark: prefix of continuation lines, as wide as the mark.

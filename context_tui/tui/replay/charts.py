@@ -63,7 +63,7 @@ class Charts:
         return min(lines, key=lambda line: abs(line.y - y), default=None)
 
     def compute_size(self, number: int, y: int) -> int | None:
-        """Return the size in tokens at line *y*, limited to a policy's chart, or None if the chart is not drawn."""
+        """Return the size in tokens at line *y* of a policy's chart, clamped to its ends; None if it is not drawn."""
         place = next((place for place in self.places if place.number == number), None)
         if place is None or self.scale is None:
             return None

@@ -58,7 +58,7 @@ def build_common_controls(
 
 
 def get_common_values(settings: StudySettings) -> dict[str, Any]:
-    """Map the names of the settings that all replays share to their values."""
+    """Return the values of the settings that all replays share, keyed by setting name."""
     switches = {_RECORDED: settings.recorded == "keep", _CACHE_ANYWHERE: settings.reuse == "anywhere"}
     return {**switches, **{name: getattr(settings, key) for name, key in _SETTINGS_FIELDS.items()}}
 

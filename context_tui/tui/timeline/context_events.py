@@ -22,7 +22,7 @@ class ContextEvent(NamedTuple):
 
     @property
     def begins_context(self) -> bool:
-        """Whether a new context begins with the message, after a clear or a full compaction."""
+        """Whether ``message`` begins a new context, after a clear or a full compaction."""
         return isinstance(self.fact, Epoch) or (isinstance(self.fact, Compaction) and self.fact.kind == "full")
 
 

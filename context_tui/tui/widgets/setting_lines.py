@@ -289,7 +289,7 @@ def build_setting_details(
 
 
 def list_setting_lines(parameters: Sequence[Parameter]) -> list[int | str]:
-    """Return a line for each setting, as its index, and in a chain the name of each policy above its settings."""
+    """Return the lines to show: the index of each setting and, in a chain, a policy's name before its settings."""
     lines: list[int | str] = []
     owner = ""
     for index, parameter in enumerate(parameters):

@@ -33,7 +33,7 @@ _MEMORY_FILES = ("CLAUDE.md", "CLAUDE.local.md", "AGENTS.md")
 
 
 def use_estimate(tokens: int, kind: Kind) -> float:
-    """Return the estimated *tokens* unchanged, for callers that convert to no other measure."""
+    """Return *tokens* unchanged: the conversion for callers that want estimated tokens (``bytes/4``)."""
     return tokens
 
 

@@ -105,7 +105,7 @@ def find_unpaired(messages: list[Message]) -> tuple[Orphan, ...]:
 def compare_orphans(
     before: list[Message], after: list[Message], renamed: Mapping[str, str] | None = None
 ) -> tuple[list[Orphan], list[Orphan]]:
-    """Return the orphans in *after* in two lists: those with kind and id of an orphan in *before*, and new ones.
+    """Return the orphans in *after* in two lists: those with the kind and id of one in *before*, and new ones.
 
     *renamed* maps new ids in *after* to those in *before*.
     """
@@ -161,7 +161,7 @@ def assign_unique_ids(messages: list[Message]) -> tuple[list[Message], dict[str,
     """Give each call a unique id. Return the messages, and a mapping of new ids to the original ones.
 
     Recordings of several runs may repeat ids, which providers refuse. The second call with an id and its result then
-    get a new id derived from it. Unchanged messages are the same objects as before.
+    get a new id derived from the old one. Unchanged messages are the same objects as before.
     """
     places = [*iterate_block_positions(messages)]
     present = {call_id for _, kind, _, _, call_id in places if kind}
@@ -196,7 +196,7 @@ def _rename_call_ids(message: Message, at: int, ids: dict[tuple[int, int], str])
 
 
 def _make_unique_id(call_id: str, assigned: set[str], present: set[str], tried: dict[str, int]) -> str:
-    """Return *call_id* if it is free, else the next free id derived from it; *tried* has the last numbers."""
+    """Return *call_id* if it is free, else an id with the next free number after the last one in *tried*."""
     new_id, number = call_id, tried.get(call_id, 1)
     while not new_id or new_id in assigned or (new_id != call_id and new_id in present):
         number += 1

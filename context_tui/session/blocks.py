@@ -68,7 +68,7 @@ def _replace_text(block: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 TEXT_MEMBERS = {"tool_result": "content", "tool_use": "input", "text": "text", "thinking": "thinking"}
-"""Member of a block that can be replaced, by type."""
+"""Member of a block that can be replaced, keyed by block type."""
 
 
 def get_text(block: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""The context at a point in a session: the messages that the model had there, in prompt order."""
+"""The context at a point in a session: the messages that a request at this point contains, in prompt order."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Context:
         return len(self.order)
 
     def has_exact_text(self, block: int, text: str, *, in_blocks: bool) -> bool:
-        """Return whether a result is exactly *text*, which is in brackets; *in_blocks* also accepts a block list."""
+        """Return whether a result is exactly *text*, a bracketed placeholder; *in_blocks* also accepts a block list."""
         if body := self.replacements.get(block):
             return body.text == text
         facts = self.facts
@@ -124,7 +124,7 @@ def find_removed_blocks(context: Context) -> frozenset[int]:
 
 
 def restore_inferred(context: Context) -> Context:
-    """Return the context with the recorded text of results whose clearing is only inferred, not recorded."""
+    """Return the context without the placeholders of results whose clearing is only inferred."""
     recorded = {row: body for row, body in context.replacements.items() if body.source != "inferred"}
     return replace(context, replacements=recorded, memo={}) if len(recorded) < len(context.replacements) else context
 

@@ -56,7 +56,7 @@ _LOCK = Lock()
 
 
 _Candidate = tuple[int, float]
-"""A result that may be cleared, and the tokens that this frees."""
+"""Row of a result that may be cleared, and the tokens that clearing it frees."""
 
 
 class _Results:
@@ -278,7 +278,7 @@ def _find_cleared_results(
 def _find_proven_results(
     facts: Facts, results: _Results, row: int, candidates: Sequence[_Candidate], removed_tokens: float
 ) -> tuple[int, ...]:
-    """Return the cleared results after the cached prefix that later records of the same context prove, or ().
+    """Return the results after the cached prefix whose clearing is proven by later records of the context, or ().
 
     Their size must match the removed tokens. In addition, they must be the results before the first one that a later
     microcompaction clears or, if there is no such result, most of their files must be read again.

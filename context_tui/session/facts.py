@@ -70,7 +70,7 @@ class BlockSize(NamedTuple):
 class PromptPart(NamedTuple):
     """A part of the system prompt, or a tool schema as compact JSON: its name, its size in UTF-8 bytes, and its text.
 
-    A part with a breakpoint ends a prefix that the provider is asked to cache.
+    A part with a ``cache_breakpoint`` ends a prefix that the provider is asked to cache.
     """
 
     name: str
@@ -196,7 +196,7 @@ class DropSearch:
         self.blocks, self.paths, self.compactions = len(facts.kind), len(facts.paths), len(facts.compactions)
 
     def has_new_evidence(self, facts: Facts) -> bool:
-        """Return whether the facts since the search have a compaction or a repeated read, which may explain a drop."""
+        """Return whether a compaction or a repeated read, which may explain a drop, was recorded since the search."""
         if self.compactions < len(facts.compactions):
             return True
         return any(0 <= path < self.paths for path in facts.path[self.blocks :])
@@ -360,7 +360,7 @@ class Facts:
             column.pop()
 
     def add_request(self, message: int, usage: Usage, time: int = -1) -> int:
-        """Insert a request to the current ``model``, whose reply is *message*, in message order; return its row."""
+        """Insert a request to the current ``model`` with the reply *message*, sorted by reply, and return its row."""
         model = self._model_ids.get(self.model or "", -1)
         if model < 0 and self.model:
             model = self._intern(self.model, self.models, self._model_ids)
@@ -643,7 +643,7 @@ class Facts:
 
 
 def is_turn_start(facts: Facts, row: int) -> bool:
-    """Return whether a block of a user message starts a turn, which a result or an injected block does not."""
+    """Return whether a block of a user message starts a turn: it is neither a tool result nor injected."""
     return facts.kind[row] != _TOOL_RESULT and not facts.block_flags[row] & BlockFlag.INJECTED
 
 

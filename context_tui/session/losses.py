@@ -36,7 +36,7 @@ class Losses:
         self.removed = Counter[int]()
 
     def __add__(self, later: Losses) -> Losses:
-        """Return the losses of two exports together; counts with the same text are added up."""
+        """Return the combined losses of two exports; counts with the same text are added up."""
         total = Losses()
         total._counts = self._counts + later._counts
         total._notes = [*self._notes, *later._notes]
@@ -49,7 +49,7 @@ class Losses:
         return [*format_losses(self._counts), *self._notes]
 
     def add(self, loss: str, number: int = 1) -> None:
-        """Count *number* changes that removed no content, described by *loss*. The number 0 adds nothing."""
+        """Count *number* changes that are described by *loss* and removed no content; 0 adds nothing."""
         if number:
             self._counts[loss] += number
 

@@ -97,7 +97,7 @@ class DerivedContent(ContentOverlay):
 
 
 def find_origin(session: Session, message: int, texts: Mapping[int, str | None] | None = None) -> Origin | Message:
-    """Return the origin of *message* with the new *texts* of its blocks or, for a new message, a changed copy."""
+    """Return the origin of *message* with new *texts* keyed by block ordinal, or a changed copy of a new message."""
     new_texts = dict(texts or {})
     if isinstance(session.content, DerivedContent):
         entry = session.content.entries[message]
@@ -121,7 +121,7 @@ def collect_usage(session: Session) -> dict[int, Usage]:
 
 
 def collect_models(session: Session) -> dict[int, str]:
-    """Map each reply in the session's context to the model that wrote it, omitting replies without a recorded one."""
+    """Map each reply in the session's context to the model that wrote it, if the model is recorded."""
     return _map_replies(session, _models_by_reply)
 
 

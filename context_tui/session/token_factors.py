@@ -61,7 +61,7 @@ class Factors:
         return sum(value * tokens for value, tokens in zip(values, content.tokens, strict=True))
 
     def get_factor(self, kind: int) -> float:
-        """Return the factor for a kind of block, or 0 for hosted activity and unknown blocks."""
+        """Return the factor for a kind of block, or 0 for the activity of hosted tools and unknown blocks."""
         return 0.0 if kind == Kind.OTHER else float(getattr(self, _FACTOR_NAMES.get(kind, "text")))
 
     def count_block_tokens(self, facts: Facts, row: int) -> float | None:
@@ -192,7 +192,7 @@ def interval_at(facts: Facts, row: int) -> Interval | None:
 
 
 def count_output_tokens(facts: Facts, row: int) -> int:
-    """Return the recorded tokens of the reply to request *row*; 0 if the file records none, or a placeholder."""
+    """Return the recorded tokens of the reply to request *row*, or 0 if the file has none or a placeholder."""
     usage = facts.requests[row]
     return usage.output if usage.output_trusted else 0
 

@@ -22,7 +22,7 @@ STRING_MEMBERS = {
     "tool_use": ("id", "name"),
     "tool_result": ("tool_use_id",),
 }
-"""Members that must be text or missing, by type of block."""
+"""Members that must be text or missing, keyed by block type."""
 _SCALARS = (str, float, bool, type(None))
 
 

@@ -33,7 +33,7 @@ class Role(IntEnum):
 
 
 class Kind(IntEnum):
-    """The type of a block. OTHER is for hosted activity and unknown blocks, which estimators ignore."""
+    """The type of a block. OTHER is for activity of hosted tools and unknown blocks, which estimators ignore."""
 
     TEXT = 0
     THINKING = 1

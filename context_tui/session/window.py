@@ -72,7 +72,7 @@ class Peaks:
 
 
 def window_at(facts: Facts, at: int, peaks: Peaks, override: int | None = None) -> Window:
-    """Return the window at message *at*: given by the user, else recorded in the file, else by the model in use.
+    """Return the window at message *at*: given by the user, else recorded in the file, else that of the model in use.
 
     A model's window is its usual size, or a larger one if a context recorded with the model exceeds that.
     """

@@ -191,7 +191,7 @@ class _DecompressedStream(httpx.AsyncByteStream):
 
 
 def _bound_decompression(response: httpx.Response) -> None:
-    """Decompress the body in small pieces; raises httpx.DecodingError if it is compressed more than once."""
+    """Decompress the body in small pieces, raising httpx.DecodingError if it is compressed more than once."""
     codings = [name.lower() for name in response.headers.get_list("content-encoding", split_commas=True)]
     layers = [name for name in codings if name in ("gzip", "x-gzip", "deflate")]
     if len(layers) > 1:

@@ -304,7 +304,7 @@ def extract_head_facts(plan: Plan) -> list[Fact]:
 def continue_after_compaction(
     session: Session, plan: Plan, summary: str, points: Sequence[int]
 ) -> tuple[Session, list[int]]:
-    """Compact the start of a session, keeping later messages; return the new session, and the points as its messages.
+    """Compact the start of a session, keeping later messages; return the new session and the points in it.
 
     Raises PlanError if the plan's context is not the start of the context at the last point.
 
@@ -363,7 +363,7 @@ def _run_round(
 
 
 def compute_cost(summary: Summary) -> SummaryCost | None:
-    """Return what a summary cost by its reported usage, or None if the usage or the model's price is unknown.
+    """Return the cost of a summary by its reported usage, or None if the usage or the model's price is unknown.
 
     Cache writes are priced at the 5-minute rate, the only one that is requested.
     """

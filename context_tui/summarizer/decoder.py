@@ -1,4 +1,4 @@
-"""Decoding of a reply from bytes to events: server-sent events, and what all wire formats have in common."""
+"""Decoding of a reply from bytes to events: server-sent events, and the steps common to all wire formats."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ BEARER_HEADER = "Authorization"
 
 @dataclass(frozen=True)
 class Api:
-    """A model API and how to build its requests and decode its replies.
+    """A model API, with the functions that build its requests and decode its replies.
 
     Attributes:
         build_body: builds a request body without the model, given a name from ``limit_fields``.

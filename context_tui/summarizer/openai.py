@@ -98,7 +98,7 @@ class OpenAIDecoder(Decoder):
         self.complete = True
 
     def _decode_choice(self, data: dict[str, Any], part: str) -> Iterator[ReplyEvent]:
-        """Decode the first choice's delta or message, the model's name, and the usage (in a chunk without choices)."""
+        """Yield the model's name, the events in the first choice's delta or message, and the usage, if present."""
         if (model := parse_name(data.get("model"))) and model != self._model:
             self._model = model
             yield ReplyModel(model)
@@ -128,7 +128,7 @@ class OpenAIDecoder(Decoder):
 
 
 def _parse_usage(value: object) -> Usage:
-    """Parse usage without overlaps: ``prompt_tokens`` includes the cached tokens."""
+    """Return the usage with the cached tokens subtracted from ``prompt_tokens``, which includes them."""
     usage = parse_mapping(value)
     prompt = parse_token_count(usage.get("prompt_tokens"))
     cached = parse_token_count(parse_mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))

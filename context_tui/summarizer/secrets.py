@@ -391,7 +391,7 @@ def _classify_match(match: re.Match[str]) -> str:
 
 
 def _is_plausible(kind: str, value: str, *, sure: bool) -> bool:
-    """Return whether an assigned value may be a secret: most texts after ``token:`` are types, calls and counts.
+    """Return whether an assigned value may be a secret, unlike the types, calls or counts often found after ``token:``.
 
     A password may be any word if it is *sure* to be a value and not code.
     """

@@ -19,7 +19,7 @@ MAX_USABLE_ERROR = 0.05
 
 
 class ErrorStats(NamedTuple):
-    """Errors in predicted request sizes, relative to the recorded ones."""
+    """Median and 95th percentile of the errors in predicted request sizes, relative to the recorded sizes."""
 
     median: float
     p95: float
@@ -89,7 +89,7 @@ def _calibrate_model(facts: Facts, model: int, rows: list[int], checkpoint: Chec
 
 
 def _fit_output_overhead(intervals: list[Interval], factors: Factors) -> float | None:
-    """Return the tokens that requests add to the recorded output; None if unknown, or if content predicts better."""
+    """Return the tokens by which requests exceed the recorded output; None if unknown or if content predicts better."""
     if len(intervals) < token_factors.MIN_INTERVALS:
         return None
     content_errors = [each.growth - factors.count_tokens(each.content) for each in intervals]

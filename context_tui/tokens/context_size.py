@@ -67,7 +67,7 @@ class ContextAccount(NamedTuple):
     Attributes:
         recorded: recorded size of the last request in the context, or None if no recorded size still applies.
         appended: measured tokens in the content appended since that request.
-        fixed: measured tokens in what every context contains: system prompt, tools, and inserted instructions.
+        fixed: measured tokens in the content of every context: system prompt, tools, and inserted instructions.
         content: measured tokens in all other content.
         requests: number of replies to recorded requests in the context.
         unaccounted: tokens of a compacted copy beyond ``fixed`` and ``content``.

@@ -135,7 +135,7 @@ def extract_text_pieces(blocks: Iterable[tuple[int, int, str, dict[str, Any], bo
 
 
 def extract_facts(pieces: Iterable[TextPiece], tools: frozenset[str] = frozenset()) -> list[Fact]:
-    """Extract the facts from a history, sorted by kind and then by score; names of *tools* are no identifiers."""
+    """Extract the facts from a history, sorted by kind and then by score; names of *tools* are not identifiers."""
     occurrences: dict[FactKind, dict[Any, _Occurrences]] = {kind: {} for kind in FactKind}
     for piece in pieces:
         for kind, finder in _FINDERS.items():

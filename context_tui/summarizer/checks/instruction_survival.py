@@ -183,7 +183,7 @@ def restore_instructions(instructions: Sequence[PlacedInstruction], summary: str
 
 
 def follow_instructions(session: Session, checkpoint: Checkpoint = lambda: None) -> list[CompactionInstructions]:
-    """Follow the instructions of a session through its recorded full compactions; reads the text of all messages.
+    """Follow the instructions of a session through its recorded full compactions, reading the text of all messages.
 
     An instruction that is absent after a compaction is not followed further, unless it is given again. At most
     :data:`MAX_INSTRUCTIONS` are followed at a time.

@@ -183,12 +183,12 @@ def find_instructions(text: str, *, is_rule_file: bool = False) -> Iterator[Inst
     """Yield the instructions in a text, in order.
 
     In a list after a sentence such as "Each response must include:" or "Never:", every item is an instruction, and the
-    sentence itself is none. With *is_rule_file*, imperatives are rules. In other texts they are rules below a heading
+    sentence itself is not. With *is_rule_file*, imperatives are rules. In other texts they are rules below a heading
     such as "Rules", in a list of steps to follow, or in the lists of a text with many rules.
     """
     has_many_rules = not is_rule_file and len(list(islice(_RULE.finditer(text), MIN_RULES))) == MIN_RULES
     lead = ""  # the sentence before a list
-    pending: Instruction | None = None  # it, as long as a list may follow that says the same in full
+    pending: Instruction | None = None  # its instruction, withheld while list items may replace it
     for sentence in _split_sentences(text, is_rule_file):
         words = " ".join(text[sentence.start : sentence.end].split())
         if not sentence.is_item:
@@ -253,7 +253,7 @@ def _get_kind(sentence: str) -> InstructionKind:
 def _split_sentences(text: str, is_rule_file: bool) -> Iterator[_Sentence]:
     """Yield the sentences of a text, without code blocks, tables and list markers.
 
-    In a file of rules, the cells of tables and the lines of blocks without a language are sentences, too.
+    In a file of rules, the cells of tables and the lines of code blocks without a language are sentences, too.
     """
     start, at, fence, heading, is_item, holds_prose, previous = -1, 0, "", "", False, False, ""
     for line in [*text.splitlines(keepends=True), ""]:

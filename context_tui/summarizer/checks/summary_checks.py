@@ -66,7 +66,7 @@ _LABELS = {
     "smaller": ("smaller", "not smaller"),
     "instructions": ("instructions", "instructions"),
 }
-"""Labels by name of a check: if it passed, and if it failed."""
+"""Labels keyed by the name of a check: one if it passed, one if it failed."""
 
 
 def check_summary(

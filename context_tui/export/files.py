@@ -214,8 +214,8 @@ def describe_format(name: str) -> str:
 def suggest_path(session: Session, format_name: str) -> Path:
     """Suggest a path for an export: ``NAME.compacted.EXT``, or ``NAME.copy.EXT`` for an unchanged session.
 
-    The path is beside the input, or in the current folder if the input is temporary, is in a folder of the agent's own
-    sessions, or the agent would take the new file for one of them.
+    The path is beside the input. It is in the current folder if the input is temporary or in a folder of the agent's
+    own sessions, or if the agent would take the new file for a session.
     """
     source = Path(session.info.path or "session")
     if is_temporary(source):

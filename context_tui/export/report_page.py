@@ -49,7 +49,7 @@ def write_session_report(lab: Lab, studies: Sequence[Study], folder: Path, mask:
 
 
 def format_html(report: Report) -> str:
-    """Format a report as an HTML page, dark or light as the system is, that needs no other file and no network."""
+    """Format a report as an HTML page that needs no other file and no network, and is dark or light like the system."""
     style = files("context_tui.export").joinpath("report.css").read_text("utf-8")
     head = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'

@@ -120,7 +120,7 @@ class GuardedFormat(Guard):
         return self._list_checked(self._format.list_sessions, path)
 
     def make_lister(self) -> Lister:
-        """Return the format's lister. If it cannot be created, the result raises an error that names the file."""
+        """Return the format's lister. If it cannot be created, calling it raises an error that names the file."""
         listers: list[Lister] = []
 
         def list_sessions_of(path: Path) -> list[SessionInfo]:

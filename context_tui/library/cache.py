@@ -205,7 +205,7 @@ def _build_key(path: str, session_id: str, topic: str) -> bytes:
 
 
 def _identify_program() -> list[Any]:
-    """Return the program's version and formats, for which alone cached values are valid."""
+    """Return the program's version and formats. Cached values are valid only as long as these are the same."""
     from context_tui.formats.registry import FORMATS
 
     return [_ENTRY_VERSION, __version__, *FORMATS]

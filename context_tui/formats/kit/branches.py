@@ -21,13 +21,13 @@ Branches are known only once the session is read, so the scanner checks ids and 
 
 
 def find_branch(main: SessionInfo, session_id: str) -> SessionInfo | None:
-    """Return the abandoned branch of *main* that has the id *session_id*, or None if this is not a branch's id."""
+    """Return the abandoned branch of *main* named *session_id*, or None if that is not the id of a branch."""
     is_branch = session_id.startswith(BRANCH_PREFIX)
     return replace(main, id=session_id, title=session_id, parent=main.path) if is_branch else None
 
 
 class MessageTree(Protocol):
-    """The tree that the messages of a file form when a user rewinds a session and continues from an earlier message."""
+    """The tree of a file's messages, which forks where a user went back and continued from an earlier message."""
 
     @property
     def revision(self) -> int:

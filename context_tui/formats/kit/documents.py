@@ -295,7 +295,7 @@ def _parse_text(element: Element) -> Any:
 
 
 def _choose_sent_list(lists: dict[str, list[Element]], members: dict[str, Element]) -> tuple[str, str]:
-    """Return the message list (by name) closest in size to the recorded usage, or else the first, and the reason."""
+    """Return the name of the list closest in size to the recorded usage (or else of the first), and the reason."""
     sizes = {key: bytes_to_tokens(sum(map(count_element_bytes, elements))) for key, elements in lists.items()}
     list_names = " and ".join(f"{key} (est. {size:,} tokens)" for key, size in sizes.items())
     recorded = _parse_input_tokens(members.get("response"))
@@ -316,7 +316,7 @@ def _parse_input_tokens(response: Element) -> int:
 
 
 def _unwrap_log_entry(members: dict[str, Element]) -> dict[str, Element] | None:
-    """Return a log entry's members merged with those of its request (object or JSON text), or None without one."""
+    """Return a log entry's members merged with those of its request (object or JSON text), or None if it has none."""
     key = next((key for key in WRAPPER_KEYS if key in members), None)
     if key is None:
         return None

@@ -82,7 +82,7 @@ class EntryShape(Protocol):
         """Parse an entry, or raise ValueError if it is not a message. The result must depend on the entry alone."""
 
     def add_facts(self, entry: Entry, parsed: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
-        """Add an entry's facts other than its messages. *messages* are the numbers of these, perhaps none."""
+        """Add the facts of an entry other than its messages, which have the numbers *messages* (perhaps none)."""
 
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
         """Complete the facts after the last entry, and return the messages in each abandoned branch.

@@ -177,7 +177,7 @@ class LineReader(Generic[R]):
     """
 
     def __init__(self, file: LineFile, facts: Facts, parse: Callable[[bytes], R], prefix: str = "") -> None:
-        """Start a pass over *file* that adds problems to *facts*; *prefix* precedes ``line 12`` in messages.
+        """Start a pass over *file* that adds problems to *facts*; *prefix* precedes line numbers in messages.
 
         *parse* parses the bytes of one JSON value to a record, or raises ValueError with the reason.
         """

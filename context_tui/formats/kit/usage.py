@@ -71,7 +71,7 @@ def parse_usage(
 
 
 def make_cached_usage(input_tokens: int, cache_read: int, cache_write: int, output: int) -> Usage:
-    """Return usage from input tokens that include cached ones, unless there are more cached than input tokens."""
+    """Return usage for input tokens that include cached ones, unless there are more cached than input tokens."""
     cached = cache_read + cache_write
     fresh = input_tokens - cached if cached <= input_tokens else input_tokens
     return Usage(fresh, cache_read, cache_write, 0, output)

@@ -108,7 +108,7 @@ def parse_id(value: Any) -> str:
 
 
 def format_title(text: str) -> str:
-    """Return a text's first line that is not blank, shortened to ``MAX_TITLE_LENGTH`` characters for use as a title."""
+    """Return the first non-blank line of a text, shortened to ``MAX_TITLE_LENGTH`` characters for use as a title."""
     line = next((line.strip() for line in text[:4_000].splitlines() if line.strip()), "")
     return truncate_name(line, MAX_TITLE_LENGTH)
 

@@ -93,7 +93,7 @@ def build_change_folder(cwd: object) -> str:
 
 
 def count_injected_losses(session: Session, losses: Losses) -> None:
-    """Count the injected blocks in the context that will look as if they had been typed after an export."""
+    """Count the injected blocks in the context, which after an export will look as if they had been typed."""
     facts, order = session.facts, session.context_at().order
     # A summary is recognised by its first words.
     messages = (message for message in order if not facts.flags[message] & MessageFlag.SUMMARY)
@@ -104,7 +104,7 @@ INJECTED_LOSS = "injected blocks that look typed now"
 
 
 def convert_body_blocks(result: Block, convert: Callable[[Block], T | None], losses: Losses, loss: str) -> list[T]:
-    """Return the converted blocks of a tool result's body. Those that *convert* makes None are counted as *loss*."""
+    """Return the converted blocks of a tool result's body. Those for which *convert* returns None count as *loss*."""
     body = result["content"]
     pairs = [(block, new) for block in body if (new := convert(block))]
     if len(pairs) < len(body):
@@ -113,7 +113,7 @@ def convert_body_blocks(result: Block, convert: Callable[[Block], T | None], los
 
 
 def convert_blocks(blocks: list[Block], convert: Callable[[Block], T | None], losses: Losses, program: str) -> list[T]:
-    """Return a message's converted blocks. Those that *convert* makes None are losses that *program* cannot hold."""
+    """Return a message's converted blocks. Those for which *convert* returns None are losses: *program* lacks them."""
     pairs = [(block, convert(block)) for block in blocks]
     for block, new in pairs:
         if new is None:

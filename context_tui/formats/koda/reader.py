@@ -75,7 +75,7 @@ def _is_hint_next(facts: Facts, summary: int) -> bool:
 
 
 class KodaSource(RowSource):
-    """The rows of one session in ``messages``, in any version of the schema. An entry has the row as ``columns``."""
+    """The rows of one session in ``messages``, in any version of the schema. An entry's ``columns`` are its row."""
 
     def list_ids(self) -> list[str]:
         rows = self.database.query("SELECT id FROM messages WHERE session_id = ? ORDER BY id", (self.session_id,))

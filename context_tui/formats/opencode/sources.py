@@ -155,7 +155,7 @@ class ExportSource:
 
 
 def find_message_folders(path: Path, session_id: str) -> tuple[Path, Path]:
-    """Return the folders with a session's messages and parts. Up to 0.5, both are below the session's own folder."""
+    """Return the folders with a session's messages and parts. Up to version 0.5, both are in the session's folder."""
     root = path.parent.parent
     if path.parent.name == "info" and root.name == "session":
         return root / "message" / session_id, root / "part" / session_id

@@ -1,4 +1,4 @@
-"""Read requests that Claude Code (since 2.1.330) keeps in its own session file, without any setting.
+"""Read the requests that Claude Code (since 2.1.330) records in its own session file by default.
 
 An ``api-request`` lists a request's messages by hash: the first ``keep`` of request ``base``, then ``tail``. An
 ``api-request-blob`` holds a message that the transcript lacks, an ``api-request-shape`` the system prompt and the
@@ -99,7 +99,7 @@ class SessionFileRequests:
                 self._store("user", self._typed)
 
     def _add_reply(self, message: dict[str, Any]) -> None:
-        """Add blocks to the newest reply, or start one, which answers the newest request unless that has a reply."""
+        """Add blocks to the newest reply, or start another reply, to the newest request unless that has one."""
         self._typed = []
         content, reply = message.get("content"), self._reply
         if reply is None or reply["id"] != message.get("id"):

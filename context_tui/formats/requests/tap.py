@@ -70,7 +70,7 @@ class DatabaseBlobs(Blobs):
 
 
 def parse_record(data: Element, blobs: Blobs) -> Body:
-    """Parse a recorded request and its response, or raise ValueError: OtherRequest if it asks no model for a reply."""
+    """Parse a recorded request and its response, or raise ValueError (OtherRequest if it asks no model for a reply)."""
     members = _decode(data)
     if RECORD_MARK in members:
         members = _decode(members.get("record"))

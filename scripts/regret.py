@@ -148,7 +148,7 @@ def format_page(verdicts: Sequence[Verdict]) -> str:
     lines = [
         "# Regret against labels",
         "",
-        f"{len(verdicts)} blocks that policies drop in {len({verdict.label.session for verdict in verdicts})} real "
+        f"{len(verdicts):,} blocks that policies drop in {len({verdict.label.session for verdict in verdicts})} real "
         "sessions were labelled by reading the sessions, without knowledge",
         "of the rules: the recorded run needed the content later and the policy's context had it nowhere else, or not.",
         "`make regret` computes this page; the labels are in `tests/data/regret_labels.jsonl`. The tables have the",

@@ -358,7 +358,7 @@ def test_a_gate_that_is_kept(capsys: pytest.CaptureFixture[str], folder: Path, t
 def test_every_text_says_what_becomes_of_recorded_compactions(
     capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path, recorded: str
 ) -> None:
-    kept = "kept: a setting is judged only on firings beside them; --recorded undo judges it as if there were none"
+    kept = "kept: a setting is judged only by the firings between them; --recorded undo judges it as if there were none"
     judged = {"keep": kept, "undo": "undone: a setting is judged as if there were none"}
     said, gate, session = f"recorded compactions {judged[recorded]}\n", tmp_path / "gate.toml", folder / "two"
     gate.write_text('old = "defect-microcompact"\nnew = "defect-microcompact"\n[limits]\nsent = 0\n')
@@ -372,6 +372,22 @@ def test_every_text_says_what_becomes_of_recorded_compactions(
     assert f"   2 {said}" in capsys.readouterr().out
     main(["report", replayed, "-P", "codex", "--recorded", recorded, "-o", str(page)])
     assert f"In the replays, recorded compactions are {judged[recorded]}." in page.read_text()
+
+
+@pytest.mark.parametrize(
+    "policy, current, grid",
+    [
+        ("anthropic-clear-tool-uses", "trigger_tokens=5000 except_tools=Bash", ()),
+        ("defect-compact", "threshold=20000", ("-p", "threshold=400000,900000", "--recorded", "undo")),
+    ],
+)
+def test_a_current_setting_with_a_list_or_without_a_number_is_ranked(
+    capsys: pytest.CaptureFixture[str], policy: str, current: str, grid: tuple[str, ...]
+) -> None:
+    session = ROOT / "sample_sessions" / "coding-session.jsonl"
+    chosen = "-P", policy, *grid, "--current", f"{policy} {current}"
+    code, out, _ = ran(capsys, session, *chosen, "--by", "money", "--jobs", 1)
+    assert code == 0 and "is the best one" in out
 
 
 def test_sessions_without_a_price_are_counted_where_money_is_shown(

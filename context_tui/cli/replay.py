@@ -25,7 +25,7 @@ from context_tui.lab.replay.result import (
     format_never_fired,
     format_replay_label,
 )
-from context_tui.lab.study import HANDLING_TEXTS, Lab, Study
+from context_tui.lab.study import COMMAND_HANDLING_TEXTS, Lab, Study
 from context_tui.policies.parameter_space import build_recorded_params
 from context_tui.policies.versions import format_recorded_params
 from context_tui.text.numbers import format_cost, format_count, format_saving
@@ -168,7 +168,7 @@ def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
     name = f"{session.info.path}#{session.info.id}" if session.info.id else session.info.path
     calls = format_count(len(recording.calls), "call")
     print_lines(f"{make_visible(name)}   {calls}, {recorded_count:,} with a recorded size")
-    count, handling = len(session.facts.compactions), HANDLING_TEXTS[studies[0].replay.recorded]
+    count, handling = len(session.facts.compactions), COMMAND_HANDLING_TEXTS[studies[0].replay.recorded]
     compactions = f"{format_count(count, 'recorded compaction')} {handling}" if count else "no recorded compactions"
     print_lines(f"window {window.tokens:,} ({window.source})   {compactions}", _format_measure(recording))
     about = "a trigger compares the policy's own count of tokens with its limit"

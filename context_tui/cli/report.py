@@ -54,13 +54,14 @@ def _open_sessions(specs: Sequence[str], window: int | None) -> Iterator[Session
         if not os.path.isdir(spec):
             yield open_session(spec, window=window)
             continue
-        sources = find_sources([spec]).sources
-        yield from (each.value for each in analyze_sources(sources, lambda session: session.with_window(window))[0])
+        for source in find_sources([spec]).sources:
+            results, _ = analyze_sources([source], lambda session: session.with_window(window))
+            yield from (each.value for each in results)
 
 
 def _build_recommendation_section(tuning: Tuning) -> Section:
     recommendation = tuning.recommendation
-    answer, *evidence = format_recommendation(recommendation, " with any recorded compactions undone")
+    answer, *evidence = format_recommendation(recommendation, ", sub-agents included, recorded compactions undone")
     if evidence and recommendation.unit != "USD":
         evidence.append("Costs are in input tokens, because no price of a model is known.")
     sentences = [answer, *([" ".join(evidence)] if evidence else [])]

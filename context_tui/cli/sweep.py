@@ -22,7 +22,7 @@ from context_tui.cli.output import print_lines, print_notice, print_table, write
 from context_tui.errors import Error, ExitCode, PlanError, UnreadableSession
 from context_tui.lab.price.report import format_cache_reuse
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT, find_changed_params
-from context_tui.lab.study import HANDLING_TEXTS
+from context_tui.lab.study import COMMAND_HANDLING_TEXTS
 from context_tui.lab.sweep.gate import (
     Gate,
     build_gate_report,
@@ -103,7 +103,7 @@ def run(arguments: Sequence[str]) -> int:
         write_json(build_sweep_report(sweep) | {"cache": sweep_options.reuse} | ranking_report | gate_report)
     else:
         print_report(sweep)
-        print_lines(f"recorded compactions {HANDLING_TEXTS[sweep_options.recorded]}")
+        print_lines(f"recorded compactions {COMMAND_HANDLING_TEXTS[sweep_options.recorded]}")
         _print_ranking(sweep, extra_calls, ranking)
         if not sweep_options.quick:
             automatic = "; with automatic caching, up to the first change" if sweep_options.reuse != "anywhere" else ""
@@ -113,10 +113,10 @@ def run(arguments: Sequence[str]) -> int:
 
 def _rank_by_cost(sweep: Sweep, sources: Sequence[SweepSource]) -> tuple[ExtraCalls | None, Sequence[RankedAt]]:
     """Return the extra calls after recorded compactions, or None, and the best settings without and with such calls."""
-    from context_tui.lab.sweep.recommendation import recommend_setting  # loads numpy, which most commands do not need
+    from context_tui.lab.sweep.recommendation import rank_settings  # loads numpy, which most commands do not need
 
     extra_calls = workers.measure_extra_calls(sources)
-    return extra_calls, recommend_setting(sweep, extra_calls.rates if extra_calls else ()).ranking
+    return extra_calls, rank_settings(sweep, extra_calls.rates if extra_calls else ())
 
 
 def _print_ranking(sweep: Sweep, extra_calls: ExtraCalls | None, ranking: Sequence[RankedAt]) -> None:
@@ -315,7 +315,7 @@ def report_unread(unread: Sequence[UnreadSession]) -> None:
 
 
 def _check_gate(gate: Gate, sweep: Sweep, sweep_options: SweepOptions) -> int:
-    print_notice(f"gate: recorded compactions {HANDLING_TEXTS[sweep_options.recorded]}")
+    print_notice(f"gate: recorded compactions {COMMAND_HANDLING_TEXTS[sweep_options.recorded]}")
     checks = check_limits(gate, sweep)
     if (coverage := sweep.format_coverage()) and {"cost", "min_break_even"} & {check.limit for check in checks}:
         print_notice(f"gate: {coverage}")

@@ -18,7 +18,7 @@ from context_tui.formats.base import scan
 from context_tui.formats.opening import make_scanner
 from context_tui.lab.aftermath.report import ExtraCalls
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT
-from context_tui.lab.study import HANDLING_TEXTS
+from context_tui.lab.study import COMMAND_HANDLING_TEXTS
 from context_tui.lab.sweep.grids import SweepSetting, build_grid, build_setting, merge_grids, propose_grid
 from context_tui.lab.sweep.recommendation import (
     Recommendation,
@@ -27,7 +27,7 @@ from context_tui.lab.sweep.recommendation import (
     list_configurable_parameters,
     recommend_setting,
 )
-from context_tui.lab.sweep.results import Sweep, UnreadSession
+from context_tui.lab.sweep.results import BY_VERSION, Sweep, UnreadSession
 from context_tui.lab.sweep.rows import build_row_report
 from context_tui.lab.sweep.session_sweep import SweepOptions
 from context_tui.policies.agent_settings import build_agent_settings, format_setting_lines
@@ -84,7 +84,7 @@ def run(arguments: Sequence[str]) -> int:
             _print_tuning(tuning)
         for reason in reasons:
             print_notice(reason)
-        handling = f"recorded compactions {HANDLING_TEXTS[sweep_options.recorded]}"
+        handling = f"recorded compactions {COMMAND_HANDLING_TEXTS[sweep_options.recorded]}"
         print_lines(*((handling, *REPLAY_LIMITS_TEXT) if tunings else ()))
     is_answered = any(each.recommendation.verdict in ("recommended", "no better") for each in tunings)
     return ExitCode.DONE if is_answered else ExitCode.NO_EVIDENCE
@@ -225,7 +225,7 @@ def _print_settings(sweep: Sweep) -> None:
         saving = "today" if setting.name == sweep.current else "no price"
         if totals.cost and current.cost and setting.name != sweep.current:
             saving = format_saving(current.cost.total - totals.cost.total, sweep.cost_unit)
-        defaults = "each version's own" if "by version" in sweep.find_param_values(setting).values() else "defaults"
+        defaults = "each version's own" if BY_VERSION in sweep.find_param_values(setting).values() else "defaults"
         name = setting.name.partition(" ")[2] or defaults
         return [name, saving, totals.regret_tokens, totals.firings, totals.fired_in, totals.peak]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from pathlib import PurePath
+from pathlib import PurePath, PureWindowsPath
 from typing import Any, NamedTuple
 
 from context_tui.compaction.recorded_compactions import find_recorded_compactions
@@ -191,7 +191,8 @@ def _build_size_chart(lab: Lab, studies: Sequence[Study]) -> SizeChart:
 def _build_study_tables(study: Study, with_text: bool) -> list[Table]:
     """Build the tables of a policy's firings, and of the dropped blocks that were needed later."""
     replay, unit, label = study.replay, study.price.rate_table.unit, format_replay_label(study.replay)
-    firings, cases, columns = list[Sequence[object]](), list[Sequence[object]](), 7 if with_text else 6
+    columns = 7 if with_text else 6
+    firings, cases = list[Sequence[object]](), list[Sequence[object]]()
     for firing, cost in zip(replay.firings, study.price.firings, strict=True):
         outlook, saving = f"{format_break_even(cost)}: {VERDICT_TEXTS[cost.verdict]}", format_saving(-cost.cost, unit)
         sizes = firing.before, firing.after
@@ -211,7 +212,7 @@ def _describe_block(facts: Facts, case: RegretCase, with_path: bool) -> str:
     use = facts.tool_use_of(case.row)
     path = facts.paths[facts.path[use]] if use >= 0 and facts.path[use] >= 0 else ""
     name = facts.tool_name(case.row) or PART_NAMES[categorize_block(facts, case.message, case.row)]
-    return sanitize_line(f"{name} {path if with_path else PurePath(path).name}".strip())
+    return sanitize_line(f"{name} {path if with_path else PureWindowsPath(path).name}".strip())
 
 
 def _build_prompt_table(session: Session) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from importlib.resources import files
@@ -156,7 +157,7 @@ def _draw_sizes(chart: SizeChart) -> str:
 
 def _thin_out(sizes: Sequence[int], points: int) -> Iterator[tuple[int, int]]:
     """Yield at most *points* calls with context sizes. Calls that share a point yield the largest of their sizes."""
-    step = max(-(-len(sizes) // points), 1)
+    step = max(math.ceil(len(sizes) / points), 1)
     for call in range(0, len(sizes), step):
         yield call, max(sizes[call : call + step])
 

@@ -64,11 +64,10 @@ class AiderShape(DocumentShape):
         if value["kind"] in ("console", "counts"):
             model = _MODEL_PATTERN.search(text)
             usage = message_builder.UsageRecord(_parse_usage(text))
-            return (
-                message_builder.group_records(message_builder.MetadataRecord(model=truncate_name(model[1])), usage)
-                if model
-                else usage
-            )
+            if model is None:
+                return usage
+            named = message_builder.MetadataRecord(model=truncate_name(model[1]))
+            return message_builder.group_records(named, usage)
         blocks = [build_text(text)]
         if value["kind"] == "reflected":
             return message_builder.MessageRecord(Role.USER, blocks, is_injected=True)

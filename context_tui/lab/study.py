@@ -23,10 +23,14 @@ from context_tui.session.session import Session
 from context_tui.session.values import Checkpoint
 
 HANDLING_TEXTS: dict[CompactionHandling, str] = {
-    "keep": "kept: a setting is judged only on firings beside them; --recorded undo judges it as if there were none",
+    "keep": "kept: a setting is judged only by the firings between them",
     "ignore": "undone: a setting is judged as if there were none",
 }
 """Effects of keeping and of undoing recorded compactions."""
+COMMAND_HANDLING_TEXTS = HANDLING_TEXTS | {
+    "keep": f"{HANDLING_TEXTS['keep']}; --recorded undo judges it as if there were none",
+}
+"""The same for the text of a command, with the option that undoes them."""
 
 
 class Study(NamedTuple):

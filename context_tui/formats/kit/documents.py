@@ -143,7 +143,10 @@ def get_element_text(element: Element) -> str:
 
 def format_element(element: Element) -> str:
     """Return an element's text for display, cut after ``MAX_RAW_BYTES``."""
-    data = memoryview(element) if isinstance(element, msgspec.Raw) else get_element_text(element).encode()
+    if isinstance(element, msgspec.Raw):
+        data = memoryview(element)
+    else:
+        data = memoryview(get_element_text(element).encode("utf-8", "replace"))
     return files.format_beginning(data, len(data))
 
 

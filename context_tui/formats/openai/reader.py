@@ -62,10 +62,8 @@ class OpenAIShape:
     def parse(self, value: Any, place: int) -> MessageRecord:
         speaker, role = values.parse_role(value, ROLES), value["role"]
         stamp = next((value[key] for key in ("timestamp", "created_at", "created") if key in value), None)
-        (usage, unread), time = (
-            values.parse_usage_or_note(parse_openai_usage, value.get("usage")),
-            values.parse_time_ms(stamp),
-        )
+        usage, unread = values.parse_usage_or_note(parse_openai_usage, value.get("usage"))
+        time = values.parse_time_ms(stamp)
         if role in ("tool", "function"):
             is_function, call_id = role == "function", values.parse_id(value.get("tool_call_id"))
             call_id = self._function_calls.find_call_id(place) if is_function else call_id

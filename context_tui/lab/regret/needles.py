@@ -16,7 +16,7 @@ from context_tui.session.blocks import body_to_text
 MIN_NAME_LENGTH, MIN_NUMBER_LENGTH, MIN_HASH_LENGTH, MIN_LINE_LENGTH, MIN_STEM_LENGTH = 6, 5, 6, 24, 3
 """Minimum lengths in characters of an identifier, a number, a hash, a line and the stem of a file name."""
 MIN_LONG_NAME_LENGTH, MIN_LONG_STEM_LENGTH, MIN_SLUG_LENGTH = 8, 6, 20
-"""Minimum lengths of an identifier and an id of words that count alone, and of a stem that few folders share."""
+"""Minimum lengths of an identifier that counts alone, a stem that few folders share, and an id of words."""
 MAX_NAME_LENGTH, MAX_LINE_LENGTH = 80, 400
 
 _TOKEN = re.compile(r"[A-Za-z0-9_]{5,}")
@@ -130,7 +130,7 @@ def is_compound(token: str) -> bool:
     """Return whether a token is a compound that is unlikely to be written by chance.
 
     Such compounds are e-mail addresses, versions or decimals of five digits, longer sequences of numbers, lines of a
-    file (``app.py:40``), ids, tasks of a project (``npm run lint``), and long names of three words with hyphens.
+    file (``app.py:40``), ids, tasks of a project (``npm run e2e``), and long names of three words with hyphens.
     """
     if "@" in token:
         return _ADDRESS(token) is not None and not token.startswith(("git@", "noreply@"))

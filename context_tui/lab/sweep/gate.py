@@ -164,7 +164,7 @@ def list_worse_sessions(case: LimitCheck, gate: Gate, sweep: Sweep) -> list[str]
 
 
 def _check_limits(session: str, limits: Mapping[str, float], old: Totals, new: Totals) -> Iterator[LimitCheck]:
-    for limit in filter(limits.__contains__, LIMIT_LABELS):
+    for limit in (label for label in LIMIT_LABELS if label in limits):
         allowed = limits[limit]
         if limit == "min_break_even" and new.cost and new.cost.break_even_calls is None:
             continue  # nothing was removed

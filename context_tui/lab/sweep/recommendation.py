@@ -70,8 +70,8 @@ def _format_wins(wins: int, sessions: int) -> str:
     """Say in how many resamples a setting is the best, or that it changes too few sessions to say."""
     if sessions >= MIN_SESSIONS:
         return f"it is the best in {wins:,} of {RESAMPLES:,} resamples"
-    few = f"{format_count(sessions, 'session')}: too few sessions to say"
-    return f"it changes the cost of {few}; a recommendation needs {MIN_SESSIONS}"
+    changed = format_count(sessions, "session") if sessions else "no session"
+    return f"the settings change the cost of {changed}, and a recommendation needs {MIN_SESSIONS}"
 
 
 class GentlerSetting(NamedTuple):
@@ -155,6 +155,12 @@ def list_configurable_parameters(policy: Policy, window: Window) -> list[Paramet
     return parameters
 
 
+def rank_settings(sweep: Sweep, extra_calls: Sequence[float] = ()) -> tuple[RankedAt, ...]:
+    """Return the best setting without extra calls and with each number of *extra_calls*; empty without prices."""
+    table = _tabulate_savings(sweep)
+    return tuple(table.rank(rate) for rate in (0.0, *extra_calls)) if table else ()
+
+
 def recommend_setting(sweep: Sweep, extra_calls: Sequence[float] = ()) -> Recommendation:
     """Return the setting that saves the most money in a priced sweep, with the evidence for it.
 
@@ -166,7 +172,7 @@ def recommend_setting(sweep: Sweep, extra_calls: Sequence[float] = ()) -> Recomm
     if table is None:
         same = settings[current], settings[current], today, today
         return Recommendation("no price", *same, unit, 0, {}, (0.0, 0.0), {})
-    ranking = tuple(table.rank(rate) for rate in (0.0, *extra_calls))
+    ranking = rank_settings(sweep, extra_calls)
     names, savings = table.names, table.savings
     best = names.index(ranking[0].setting)
     gains = {name: saving for name, saving in zip(table.sessions, savings[:, best].tolist(), strict=True) if saving}
@@ -194,11 +200,12 @@ def recommend_setting(sweep: Sweep, extra_calls: Sequence[float] = ()) -> Recomm
 
 def _format_current_value(sweep: Sweep, name: str) -> str:
     """Format a parameter of the current setting, which the version that recorded each session may decide."""
-    counts = Counter(row.params[name] for row in sweep.rows_by_setting[sweep.current] if name in row.params)
-    if len(counts) == 1:
-        return f"{name}={format_value(*counts)}"
-    values = " and ".join(f"{format_number(value)} in {count:,}" for value, count in counts.most_common())
-    return f"each version's own {name} ({values} of {format_count(counts.total(), 'session')})"
+    values = [row.params[name] for row in sweep.rows_by_setting[sweep.current] if name in row.params]
+    if all(value == values[0] for value in values):
+        return f"{name}={format_value(values[0])}" if values else name
+    counts = Counter(values)  # values of versions, which differ in numbers only
+    parts = " and ".join(f"{format_number(value)} in {count:,}" for value, count in counts.most_common())
+    return f"each version's own {name} ({parts} of {format_count(counts.total(), 'session')})"
 
 
 def _find_gentler(sweep: Sweep, best: str, saved: Mapping[str, float]) -> GentlerSetting | None:
@@ -232,7 +239,8 @@ class _SavingsTable(NamedTuple):
         winner = int(numpy.argmax(numpy.where(self.is_allowed, rated.sum(axis=0), -numpy.inf)))
         winners = numpy.where(self.is_allowed, self.draws @ rated, -numpy.inf).argmax(axis=1)
         saved, wins = float(rated[:, winner].sum()), int((winners == winner).sum())
-        changes = rated[:, winner] if rated[:, winner].any() else rated.any(axis=1)  # of the current one, by any other
+        # If the current setting wins, the sessions that any other setting changes.
+        changes = rated[:, winner] if rated[:, winner].any() else rated.any(axis=1)
         return RankedAt(rate, self.names[winner], saved, wins, int(numpy.count_nonzero(changes)))
 
 
@@ -268,7 +276,8 @@ def _find_ranges(sweep: Sweep, best: str, savings: Mapping[str, float]) -> dict[
             for name, setting in settings.items()
             if savings[name] >= (1 - NEARLY_AS_GOOD) * savings[best] and {**setting.param_values, key: value} == values
         ]
-        ranges[key] = min(similar), max(similar)
+        is_ordered = all(isinstance(each, int | float) for each in similar)
+        ranges[key] = (min(similar), max(similar)) if is_ordered else (value, value)
     return ranges
 
 

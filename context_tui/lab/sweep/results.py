@@ -27,6 +27,9 @@ from context_tui.policies.versions import list_version_params
 from context_tui.session.session import Session
 from context_tui.session.values import Checkpoint
 
+BY_VERSION = "by version"
+"""Value of a parameter that the version which recorded each session decides, where the versions differ."""
+
 
 class UnreadSession(NamedTuple):
     """A session that could not be swept, with the reason."""
@@ -183,7 +186,7 @@ class Sweep:
         values = setting.param_values
         for name in list_version_params(setting.policy.name):
             ran = {row.params.get(name) for row in self.rows_by_setting.get(setting.name, ())}
-            values[name] = values[name] if not ran else ran.pop() if len(ran) == 1 else "by version"
+            values[name] = values[name] if not ran else ran.pop() if len(ran) == 1 else BY_VERSION
         return values
 
     def _compute_dominance(self, rows: Iterable[SweepRow]) -> Dominance:

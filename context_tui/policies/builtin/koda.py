@@ -187,5 +187,5 @@ class KodaMicrocompact(BasePolicy):
         after = []
         for value in values:
             newest = (saved for size, saved in zip(reversed(sizes), reversed(amounts), strict=True) if size >= value)
-            after.append(total - by_size.sum_above(value - 1) + sum(islice(newest, keep)))
+            after.append(total - by_size.sum_above(value - 1) + sum(islice(newest, keep)))  # sizes are whole numbers
         return after

@@ -128,7 +128,7 @@ class SweepBoard:
         by_size = {(each.model_tokens, each.is_known): build(each) for each in windows}
         counts = Counter((each.model_tokens, each.is_known) for each in windows)
         (tokens, is_known), native = next(iter(by_size.items()))
-        larger = Window(2 * tokens, "given")
+        larger = Window(2 * tokens, "given")  # an assumed size matters only if another gives another configuration
         if all(each == native for each in by_size.values()) and (is_known or native == build(larger)):
             return [("", native)]
         return [(_format_window(*size, counts), by_size[size]) for size, _ in counts.most_common()]

@@ -352,7 +352,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
     def action_copy_native(self) -> None:
         forms = self.board.list_native(self.board.settings_by_name[self.board.cursor])
         if forms[0][1] and forms[0][1].settings:
-            texts = [f"# {head}\n" * bool(head) + format_agent_settings(native) for head, native in forms]
+            texts = [(f"# {head}\n" if head else "") + format_agent_settings(native) for head, native in forms]
             self.app.copy_to_clipboard("\n".join(texts))
         else:
             notify_briefly(self, "No agent configuration is known for this setting; y copies the command")

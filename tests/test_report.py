@@ -177,7 +177,7 @@ def test_equal_lines_and_events_at_one_call_have_one_label(tmp_path: Path) -> No
     assert "ompared with no policy and without the recorded compactions (hypothetical): saves" in page
     kept = write(tmp_path / "c.md", *undone[:-1], "keep")
     assert "with the recorded compactions kept, adds no firing" in kept.replace("\\", "")
-    assert re.search("fires \\d times? in 1 of 1 session with any recorded compactions undone", kept)
+    assert re.search("fires \\d times? in 1 of 1 session, sub-agents included, recorded compactions undone", kept)
     assert "hypothetical" not in kept
 
 

@@ -358,9 +358,12 @@ def test_a_gate_that_is_kept(capsys: pytest.CaptureFixture[str], folder: Path, t
 def test_every_text_says_what_becomes_of_recorded_compactions(
     capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path, recorded: str
 ) -> None:
-    kept = "kept: a setting is judged only by the firings between them; --recorded undo judges it as if there were none"
-    judged = {"keep": kept, "undo": "undone: a setting is judged as if there were none"}
-    said, gate, session = f"recorded compactions {judged[recorded]}\n", tmp_path / "gate.toml", folder / "two"
+    judged = {
+        "keep": "kept: a setting is judged only by the firings between them",
+        "undo": "undone: a setting is judged as if there were none",
+    }
+    hint = "; --recorded undo judges it as if there were none" if recorded == "keep" else ""
+    said, gate, session = f"recorded compactions {judged[recorded]}{hint}\n", tmp_path / "gate.toml", folder / "two"
     gate.write_text('old = "defect-microcompact"\nnew = "defect-microcompact"\n[limits]\nsent = 0\n')
     _, out, err = ran(capsys, session, "--gate", gate, "--recorded", recorded, "--jobs", 1)
     assert f"\n{said}" in out and f"context-tui: gate: {said}" in err

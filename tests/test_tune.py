@@ -162,7 +162,10 @@ def test_one_session_that_decides_is_too_little_evidence() -> None:
 
 def test_of_one_session_nothing_is_said_that_needs_several() -> None:
     sentences = " ".join(format_recommendation(recommend({"one": {33_000: 10.0, 60_000: 9.0}})))
-    assert sentences.startswith("Too little evidence") and "It changes the cost of 1 session: too few" in sentences
+    assert (
+        sentences.startswith("Too little evidence")
+        and "The cost of 1 session changes, and a recommendation needs 3." in sentences
+    )
     assert "resamples" not in sentences and "of the saving is from one session" not in sentences
 
 
@@ -173,10 +176,10 @@ def test_too_few_sessions_are_no_reason_for_resamples() -> None:
     rows = [row._replace(cost=same) if row.session == "s2" else row for row in rows]
     grid = [build_grid(AUTO, [f"trigger_reserve={each}"])[0] for each in (33_000, 60_000)]
     sweep = Sweep(grid, rows, current=grid[0].name, saving_unit="money")
-    few = "t changes the cost of 2 sessions: too few sessions to say; a recommendation needs 3."
-    assert f"I{few}" in format_recommendation(recommend_setting(sweep))
+    few = "he cost of 2 sessions changes, and a recommendation needs 3."
+    assert f"T{few}" in format_recommendation(recommend_setting(sweep))
     (ranked,) = recommend_setting(sweep).ranking
-    assert ranked.format("x", "USD").endswith(f"; i{few}") and "resample" not in ranked.format("x", "USD")
+    assert ranked.format("x", "USD").endswith(f"; t{few}") and "resample" not in ranked.format("x", "USD")
     rows = [row._replace(cost=rows[1].cost) if row.setting == grid[1].name else row for row in rows]
     (ranked,) = recommend_setting(replace(sweep, rows=rows)).ranking
     assert ranked.format("x", "USD").endswith("; it is the best in 1,000 of 1,000 resamples.")

@@ -71,7 +71,7 @@ def _format_wins(wins: int, sessions: int) -> str:
     if sessions >= MIN_SESSIONS:
         return f"it is the best in {wins:,} of {RESAMPLES:,} resamples"
     changed = format_count(sessions, "session") if sessions else "no session"
-    return f"the settings change the cost of {changed}, and a recommendation needs {MIN_SESSIONS}"
+    return f"the cost of {changed} changes, and a recommendation needs {MIN_SESSIONS}"
 
 
 class GentlerSetting(NamedTuple):

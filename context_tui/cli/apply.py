@@ -17,16 +17,7 @@ from context_tui.compaction.apply import apply
 from context_tui.compaction.next_request import NextRequest, compute_next_request
 from context_tui.compaction.plan import Plan
 from context_tui.errors import ExitCode, SummarizerError
-from context_tui.export.files import (
-    ExportResult,
-    apply_in_place,
-    check_in_place,
-    check_output_path,
-    export,
-    list_export_formats,
-    list_writable_formats,
-    try_export,
-)
+from context_tui.export import files
 from context_tui.export.prepare import check_message_pairs
 from context_tui.session.session import Session
 from context_tui.summarizer import plan_summary
@@ -46,7 +37,7 @@ class WrittenSummary(NamedTuple):
 def run(arguments: Sequence[str]) -> int:
     """Apply one policy to one session, write the result, and return the exit code."""
     types = {
-        "format": build_choice_type("format", list_export_formats()),
+        "format": build_choice_type("format", files.list_export_formats()),
         "summarizer": build_choice_type("summarizer", plan_summary.SUMMARIZER_KINDS),
     }
     parser = CommandParser("apply", types)
@@ -58,9 +49,11 @@ def run(arguments: Sequence[str]) -> int:
     session = open_named_session(options.session, options.window)
     if options.in_place:
         return _apply_in_place(session, options)
-    format_name = options.to or (session.info.format if session.info.format in list_writable_formats() else "anthropic")
+    format_name = options.to or (
+        session.info.format if session.info.format in files.list_writable_formats() else "anthropic"
+    )
     if not options.dry_run:
-        check_output_path(session, options.out, options.force)
+        files.check_output_path(session, options.out, options.force)
         offer_leftover_removal(options.out.parent)
     plan = plan_from_options(session, options)
     if not plan.has_changes:
@@ -74,10 +67,10 @@ def run(arguments: Sequence[str]) -> int:
     compacted, request = apply(session, plan, text, table), compute_next_request(plan, text, table)
     tokens_after = estimate(compacted) or 0  # everything that can fail comes before OUT is created
     if options.dry_run:
-        result = try_export(compacted, format_name)
+        result = files.try_export(compacted, format_name)
         report = build_report(session, plan, request, tokens_after, summary, result) | {"out": None, "resume": None}
     else:
-        result = export(compacted, options.out, format_name, force=options.force)
+        result = files.export(compacted, options.out, format_name, force=options.force)
         report = build_report(session, plan, request, tokens_after, summary, result)
     if options.json:
         write_json(report)
@@ -87,10 +80,10 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _apply_in_place(session: Session, options: argparse.Namespace) -> int:
-    check_in_place(session)
+    files.check_in_place(session)
     offer_leftover_removal(Path(os.path.realpath(session.info.path)).parent)
     plan = plan_from_options(session, options)
-    result = apply_in_place(session, plan) if plan.has_changes else None
+    result = files.apply_in_place(session, plan) if plan.has_changes else None
     if result is None:
         print_notice(f"{plan.reason}; nothing was changed")
     request = compute_next_request(plan, token_table=build_calibrated_table(session.facts))
@@ -134,7 +127,7 @@ def build_report(
     request: NextRequest,
     tokens_after: int,
     summary: WrittenSummary | None,
-    result: ExportResult | None,
+    result: files.ExportResult | None,
 ) -> dict[str, Any]:
     """Build the JSON report (schema ``context-tui.apply/1``); *result* is None if the plan changes nothing."""
     check = result.check if result else check_message_pairs(session.messages_in(plan.context))
@@ -167,7 +160,7 @@ def build_report(
 _ORPHAN_FIELDS = ("kind", "message", "block", "call_id")
 
 
-def print_report(report: dict[str, Any], result: ExportResult, request: NextRequest) -> None:
+def print_report(report: dict[str, Any], result: files.ExportResult, request: NextRequest) -> None:
     """Print the report as text; after ``--dry-run``, it says that nothing was written."""
     tokens, check, summary = report["tokens"], report["check"], report["summary"]
     print_lines(f"{report['policy']}: estimated tokens {tokens['before']:,} -> {tokens['after']:,}")

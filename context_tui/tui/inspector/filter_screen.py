@@ -26,17 +26,7 @@ from context_tui.text.numbers import format_count
 from context_tui.tui.rendering.formatting import format_line
 from context_tui.tui.terminal.cells import shorten, shorten_path
 from context_tui.tui.terminal.themes import MUTED
-from context_tui.tui.timeline.filters import (
-    NO_FILTER,
-    ROW_KINDS,
-    SIZE_STEPS,
-    RowFilter,
-    RowTraits,
-    count_shown_tokens,
-    find_block_traits,
-    find_tool_number,
-    get_kind_label,
-)
+from context_tui.tui.timeline import filters
 from context_tui.tui.timeline.marks import VERDICT_GLYPHS, VERDICT_LABELS, RowMarker
 from context_tui.tui.timeline.rows import WHOLE_MESSAGE, TimelineRows
 from context_tui.tui.widgets.bindings import read_bindings
@@ -61,20 +51,20 @@ class FilterLine(NamedTuple):
 
 
 def build_filter_lines(
-    facts: Facts, current_filter: RowFilter, verdicts: list[str], policy: str, *, applied: bool = False
+    facts: Facts, current_filter: filters.RowFilter, verdicts: list[str], policy: str, *, applied: bool = False
 ) -> Iterator[FilterLine]:
     """Yield the headings and conditions of the dialog; *verdicts* are the verdicts that *policy* may give to rows."""
     yield FilterLine("everything", ("", ""))
     yield FilterLine("kind")
-    yield from (FilterLine(get_kind_label(kind), ("category", kind)) for kind in ROW_KINDS)
+    yield from (FilterLine(filters.get_kind_label(kind), ("category", kind)) for kind in filters.ROW_KINDS)
     yield FilterLine(f"verdict by {policy}{', applied' if applied else ''}")
     for verdict in verdicts:
-        yield FilterLine(get_kind_label(verdict), ("verdict", verdict), VERDICT_GLYPHS.get(verdict, " "))
+        yield FilterLine(filters.get_kind_label(verdict), ("verdict", verdict), VERDICT_GLYPHS.get(verdict, " "))
     if current_filter.in_context or not {"before", "after"}.isdisjoint(verdicts):
         yield FilterLine("place")
         yield FilterLine("in this context", ("in_context", True))
     yield FilterLine("size")
-    yield from (FilterLine(f"{size:,} tokens or more", ("min_tokens", size)) for size in SIZE_STEPS)
+    yield from (FilterLine(f"{size:,} tokens or more", ("min_tokens", size)) for size in filters.SIZE_STEPS)
     if current_filter.path:
         yield FilterLine("file")
         yield FilterLine(shorten_path(current_filter.path, LINE_WIDTH - COUNT_WIDTH - 4), ("path", current_filter.path))
@@ -105,7 +95,7 @@ class FilterCounts:
         self.counted_rows = 0
         self._rows, self._marker, self._path = rows, marker, path
         self._next_row, self._row_count = 0, len(rows)
-        self._counts_by_traits = Counter[RowTraits]()
+        self._counts_by_traits = Counter[filters.RowTraits]()
 
     def advance(self, seconds: float = inf) -> bool:
         """Count rows for about *seconds* seconds, and return whether all rows are counted."""
@@ -116,9 +106,9 @@ class FilterCounts:
                 break
         return self._next_row >= self._row_count
 
-    def count_matching(self, row_filter: RowFilter) -> int:
+    def count_matching(self, row_filter: filters.RowFilter) -> int:
         """Return how many of the rows counted so far match *row_filter*."""
-        tool = find_tool_number(self._marker.context.facts, row_filter.tool) if row_filter.tool else -1
+        tool = filters.find_tool_number(self._marker.context.facts, row_filter.tool) if row_filter.tool else -1
         return sum(count for traits, count in self._counts_by_traits.items() if row_filter.matches(traits, tool))
 
     def _count_rows(self, span: range) -> None:
@@ -127,10 +117,10 @@ class FilterCounts:
         for row in span:
             message, block = rows.message[row], rows.block[row]
             if block >= WHOLE_MESSAGE:
-                kinds, tools = find_block_traits(facts, message, block, path)
+                kinds, tools = filters.find_block_traits(facts, message, block, path)
                 verdict = marker.find_mark(message, block).verdict
-                size = bisect_right(SIZE_STEPS, count_shown_tokens(rows, marker, row))
-                counts[RowTraits(kinds, tools, verdict, SIZE_STEPS[size - 1] if size else 0)] += 1
+                size = bisect_right(filters.SIZE_STEPS, filters.count_shown_tokens(rows, marker, row))
+                counts[filters.RowTraits(kinds, tools, verdict, filters.SIZE_STEPS[size - 1] if size else 0)] += 1
         self.counted_rows = sum(counts.values())
         self._next_row = span.stop
 
@@ -162,7 +152,7 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
 
     BINDINGS = read_bindings("filter")
 
-    def __init__(self, lines: list[FilterLine], counts: FilterCounts, current_filter: RowFilter) -> None:
+    def __init__(self, lines: list[FilterLine], counts: FilterCounts, current_filter: filters.RowFilter) -> None:
         super().__init__()
         self._lines, self._counts, self._current_filter = lines, counts, current_filter
         self._is_counted = counts.advance(INITIAL_COUNT_S)
@@ -216,7 +206,7 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
         if not self._is_counted or choice is None:
             return None
         if not choice[0]:
-            return self._counts.count_matching(NO_FILTER)
+            return self._counts.count_matching(filters.NO_FILTER)
         if self._is_active(choice):
             return self._counts.count_matching(self._current_filter)
         return self._counts.count_matching(self._current_filter.toggle_condition(*choice))

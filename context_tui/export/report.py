@@ -168,7 +168,7 @@ def _build_compaction_table(session: Session) -> Table:
 
 
 def _build_size_chart(lab: Lab, studies: Sequence[Study]) -> SizeChart:
-    """Build the chart of all policies, in which equal lines share one line, and events at the same call one mark."""
+    """Build the chart of all policies, in which identical lines are merged, and so are events at the same call."""
     recording, replays = lab.recording, [study.replay for study in studies]
     lines, events = defaultdict[tuple[int, ...], list[str]](list), defaultdict[int, list[str]](list)
     lines[tuple(recording.sizes)].append("recorded" if any(recording.recorded_sizes) else "estimated")

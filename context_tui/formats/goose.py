@@ -115,7 +115,7 @@ class GooseShape:
 
 
 def is_visible(value: Mapping[str, Any], to: str) -> bool:
-    """Return False if the metadata hides a message from the model (``agentVisible``) or the user (``userVisible``)."""
+    """Return whether a message is visible to the model (if *to* is ``agentVisible``) or the user (``userVisible``)."""
     metadata = value.get("metadata")
     return not isinstance(metadata, dict) or metadata.get(to) is not False
 

@@ -62,7 +62,7 @@ class ResponsesShape:
         return [convert_function_schema(tool) if tool.get("type") == "function" else tool for tool in tools]
 
     def parse_response(self, run: Run) -> dict[str, Any] | None:
-        """Return the response as one more element (without its items if the run consists of these), or None."""
+        """Return the response, if there is one, as one more element (without its items if the run holds these)."""
         response = find_response(run)
         if response is None:
             return None

@@ -97,7 +97,7 @@ class DerivedContent(ContentOverlay):
 
 
 def find_origin(session: Session, message: int, texts: Mapping[int, str | None] | None = None) -> Origin | Message:
-    """Return the origin of *message* with new *texts* keyed by block ordinal, or a changed copy of a new message."""
+    """Return *message* as an origin with new *texts* (by block ordinal), or as a changed copy if it is not recorded."""
     new_texts = dict(texts or {})
     if isinstance(session.content, DerivedContent):
         entry = session.content.entries[message]

@@ -152,7 +152,7 @@ class ComparisonRound(NamedTuple):
     Attributes:
         at: index of the recorded message before which the compaction happens.
         request_tokens: estimated tokens in the request (bytes/4); 0 for an extract.
-        error: the reason why there is no summary, on one line; empty if there is one.
+        error: the reason why the summarizer failed, on one line; else empty.
         skipped: the reason why there was nothing to summarise, so that the previous summary remains; else empty.
         survivals: for each fact in the first head, whether it survives, with the evidence.
     """

@@ -83,7 +83,7 @@ class GeminiLineShape:
         raise ValueError("neither a message nor anything else that Gemini CLI records")
 
     def resolve_in_order(self, record: dict[str, Any], parsed: ParsedRecord) -> ParsedRecord:
-        """Return *parsed*, completed from earlier records. A rewritten history is compared with the known one."""
+        """Return *parsed*, or omit it if it repeats results; compare a rewritten history with the known one."""
         if isinstance(parsed, RewindRecord):
             while self._history and self._history.popitem()[0] != parsed.target:
                 pass
@@ -188,7 +188,7 @@ def parse_content(content: Any) -> Iterator[Block]:
 
 
 def is_command(text: str) -> bool:
-    """Return whether typed text is a command to Gemini CLI, which is not sent. A code comment is not a command.
+    """Return whether typed text is a Gemini CLI command and so is not sent. A code comment is not a command.
 
     Source: Gemini CLI, isSlashCommand. Up to 0.1, commands could also begin with ``?``.
     """

@@ -45,7 +45,7 @@ class TableSource(RowSource):
         return [decode_text(row[0]) for row in self.database.query(sql, (self.session_id,))]
 
     def read_metadata(self) -> Mapping[str, Any]:
-        """Return the point to which the session was reverted, if the database records it."""
+        """Return ``revert``, the point to which the session was reverted, if the database records it."""
         return {name: try_loads(encode_value(value)) for name, value in super().read_metadata().items()}
 
     def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:

@@ -127,7 +127,8 @@ class Renamed(Params):
 def test_what_a_parameter_is_does_not_hang_on_the_word_for_its_unit() -> None:
     nothing = {"implied_value": lambda *given: None, "slider_max": lambda *given: None}
     policy = cast(
-        Policy, SimpleNamespace(Params=Renamed, nested_field="", nested_policies=lambda params: (), **nothing)
+        Policy,
+        SimpleNamespace(name="renamed", Params=Renamed, nested_field="", nested_policies=lambda params: (), **nothing),
     )
     assert [each.kind for each in list_parameters(policy)] == ["list", "marks", "list", "number", "number"]
     session = from_messages(

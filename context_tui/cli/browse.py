@@ -65,12 +65,13 @@ def open_inspector(specs: Sequence[str], options: argparse.Namespace, *, demo: b
 
 def _await_newest_session() -> SessionInfo:
     """Return the newest session of the working folder, after waiting for an agent to begin one if there is none."""
+    from context_tui.cli.output import print_notice  # imported here, as most starts need none
     from context_tui.library.discovery import find_newest_session
 
     entry = find_newest_session()
     if entry is None:
         remedy = "or name one, as in `context-tui SESSION --follow`"
-        print(f"no agent has a session of this folder yet: waiting for one; ctrl+c ends, {remedy}", file=sys.stderr)
+        print_notice(f"no agent has a session of this folder yet: waiting for one; ctrl+c ends, {remedy}")
     while entry is None:
         time.sleep(WAIT_S)
         entry = find_newest_session()

@@ -54,9 +54,10 @@ def plan_steps(name: str, params: Params, steps: PolicySteps, context: Context, 
         if last_plan.changes:
             changes = StackedChanges(last_plan.changes, changes) if changes else last_plan.changes
             current = last_plan.build_context_after()
-            tokens = index_context(current).total
-            state = replace(state, believed_tokens=tokens, estimated_tokens=tokens, context_rewritten=True)
-            state = replace(state, images=count_context_images(current))
+            tokens, images = index_context(current).total, count_context_images(current)
+            state = replace(
+                state, believed_tokens=tokens, estimated_tokens=tokens, images=images, context_rewritten=True
+            )
     if last_plan is None:
         raise PlanError(f"{name}: no policies are named")
 

@@ -137,7 +137,7 @@ class FetchLog:
     @staticmethod
     def _is_refetch(fetch: Fetch, earlier: Fetch) -> bool:
         repeated, count = len(fetch.lines.keys() & earlier.lines), len(fetch.lines)
-        is_file = fetch.effect.read_paths or fetch.effect.fetch_key != earlier.effect.fetch_key
+        is_file = bool(fetch.effect.read_paths) or fetch.effect.fetch_key != earlier.effect.fetch_key
         is_same_content = is_file and repeated >= max(SAME_FILE_SHARE * count, MIN_REPEATED_LINES)
         return is_same_content or repeated >= SAME_CALL_SHARE * count
 

@@ -35,8 +35,8 @@ class AmountList:
         self._numbers = array("q")
 
     def __getitem__(self, row: int) -> Amount:
-        first = 7 * row
-        return tuple(self._numbers[first : first + 7])  # type: ignore[return-value]
+        width = len(ZERO_AMOUNT)
+        return tuple(self._numbers[row * width : (row + 1) * width])  # type: ignore[return-value]
 
     def append(self, amount: Amount) -> None:
         """Append an amount."""

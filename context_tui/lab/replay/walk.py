@@ -217,9 +217,15 @@ class Walk:
                 continue
             if self.history.generation != generation:
                 generation, estimate = self.history.generation, self.history.estimate
-                state = replace(state, believed_tokens=estimate, estimated_tokens=estimate, context_rewritten=True)
-                state = replace(state, message_count=len(self.history.order), result_count=self.history.results)
-                state = replace(state, images=self.history.count_images())
+                state = replace(
+                    state,
+                    believed_tokens=estimate,
+                    estimated_tokens=estimate,
+                    message_count=len(self.history.order),
+                    result_count=self.history.results,
+                    images=self.history.count_images(),
+                    context_rewritten=True,
+                )
             trigger = step.policy.trigger(state, step.params)
             if trigger.fires:
                 self._fire(step, state, message)

@@ -829,7 +829,7 @@ def shapes() -> Iterator[Shape]:
         if name in STUDIED:
             small = min(size, 1_000)
             yield Shape(f"price and regret: {name}", small, on(steps, making, studying("openhands-masking")))
-    for name, size, making in (("one id for every call", 5_000, one_id), ("junk blocks", 32_000, junk_blocks)):
+    for name, size, making in (("one id for every call", 5_000, one_id), ("junk blocks", 4_000, junk_blocks)):
         yield Shape(f"plan and apply: {name}", size, on(steps, making, trying("defect-microcompact")))
         yield Shape(f"export to claude-code: {name}", size // 5, on(exported, making, "claude-code"))
     yield Shape("read in steps: many records on one line", 1_600, on(opened, one_line))
@@ -876,7 +876,7 @@ SESSIONS: tuple[tuple[str, int, Making], ...] = (
     ("two models in turns", 200, two_models),
     ("never cached", 200, never_cached),
     ("one id for every call", 5_000, one_id),
-    ("junk blocks", 32_000, junk_blocks),
+    ("junk blocks", 4_000, junk_blocks),
     ("a tool for each call", 200, tools),
     ("reads apart", 200, lambda n, at: reads(n, at, True)),
     ("reads that overlap", 200, lambda n, at: reads(n, at, False)),

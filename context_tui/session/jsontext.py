@@ -18,6 +18,10 @@ BOM = b"\xef\xbb\xbf"
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
+class OversizedRecord(ValueError):
+    """Raised for a record whose values would take too much memory. It must not be decoded in any other way."""
+
+
 def utf8_len(text: str) -> int:
     """Return the length of a text in UTF-8 bytes. A lone surrogate counts as three."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import tracemalloc
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 import context_tui as ct
 from context_tui.formats.claude_code import ClaudeCodeFormat
+from context_tui.formats.claude_code.parsing import MAX_CONTAINERS
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, MessageFlag, RecordKind
 from tests.formats.recordings import Recording, call, every, result, scanned, shape, text, thinking, usage
@@ -479,6 +481,20 @@ def test_deep_nesting_is_read_or_told(tmp_path: Path, depth: int) -> None:
         assert "nested too deeply" in session.facts.problems[0].what
     session.to_messages()
     ct.plan(session, "agent-sdk-prune", max_chars=10, preserve_tail=0)
+
+
+def test_a_message_of_too_many_blocks_is_a_problem_and_takes_little_memory(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user("JUNK")
+    recording.user("{" * (MAX_CONTAINERS + 1))  # no objects: brackets in a text
+    data = recording.data.replace(b'"JUNK"', b"[" + b",".join([b"{}"] * MAX_CONTAINERS) + b"]")
+    tracemalloc.start()
+    session = scanned(data, tmp_path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert counts(session) == [1, 0, 1]
+    assert session.facts.problems[0].what == "unreadable line: a message of more than 50,000 arrays and objects"
+    assert peak < 10 * len(data)
 
 
 @pytest.mark.parametrize("number", ["1" + "0" * 30, "-" + "9" * 200, "1e999", "NaN", "1" * 5_000])

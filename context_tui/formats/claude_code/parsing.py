@@ -17,7 +17,7 @@ import msgspec
 from context_tui.formats.kit.blocks import Block, build_text
 from context_tui.formats.kit.values import as_object, as_text, list_objects, parse_blocks, parse_tokens, parse_version
 from context_tui.session.facts import Usage
-from context_tui.session.jsontext import compact_json, is_nested_deeper, loads, try_loads, utf8_len
+from context_tui.session.jsontext import OversizedRecord, compact_json, is_nested_deeper, loads, try_loads, utf8_len
 from context_tui.session.session import FileState
 from context_tui.session.validation import MAX_DEPTH, MAX_TOKENS
 from context_tui.text.sanitize import MAX_NAME_LENGTH, truncate_name
@@ -138,12 +138,18 @@ COMMAND_START = re.compile(
     r"<command-args>(?!\s*</command-args>)"
 )
 """Start of a typed prompt command with arguments. Records of client commands, such as /model, begin with the name."""
+MAX_CONTAINERS = 50_000
+"""Maximum number of arrays and objects in a message, each of which may take forty times its bytes in memory."""
+_JSON_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _decoder = msgspec.json.Decoder(Record)
 _READ_RANGE = re.compile(rb'"numLines":(\d{1,9}),"startLine":(\d{1,9})')
 
 
 def parse_line(line: bytes | memoryview) -> Record:
-    """Parse a record of any type. Raises ValueError if the line is not a JSON object, or is nested too deeply."""
+    """Parse a record of any type.
+
+    Raises ValueError if the line is not a JSON object or is nested too deeply, OversizedRecord if it holds too much.
+    """
     try:
         record = _decoder.decode(line)
         if record.message is not None:
@@ -158,7 +164,12 @@ def parse_line(line: bytes | memoryview) -> Record:
 def _is_nested_too_deeply(record: Record) -> bool:
     if record.message is not None:
         raw = bytes(record.message.content)
-        return raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _is_content_nested_too_deeply(loads(raw))
+        brackets = raw.count(b"[") + raw.count(b"{")
+        if brackets > MAX_CONTAINERS:
+            structure = _JSON_STRING.sub(b"", raw)
+            if structure.count(b"[") + structure.count(b"{") > MAX_CONTAINERS:
+                raise OversizedRecord(f"a message of more than {MAX_CONTAINERS:,} arrays and objects")
+        return brackets > MAX_DEPTH and _is_content_nested_too_deeply(loads(raw))
     return is_nested_deeper(record.attachment) or is_nested_deeper(record.rendered)
 
 

@@ -20,7 +20,7 @@ from typing import BinaryIO, Generic, TypeVar
 from context_tui.formats.kit import files
 from context_tui.formats.kit.files import FileChanged, make_unreadable_error, open_regular
 from context_tui.session.facts import Facts
-from context_tui.session.jsontext import find_value_ranges
+from context_tui.session.jsontext import OversizedRecord, find_value_ranges
 from context_tui.session.problems import Problem
 from context_tui.session.values import RecordKind
 
@@ -278,6 +278,8 @@ class LineReader(Generic[R]):
     def _read_line(self, line: bytes, place: int, is_complete: bool, handle_record: RecordHandler[R]) -> Iterator[bool]:
         try:
             record = self._parse(line)
+        except OversizedRecord as error:
+            self._add_unreadable_line(place, len(line), is_complete, str(error))
         except ValueError as error:
             yield from self._read_irregular_line(line, place, is_complete, handle_record, str(error))
         else:

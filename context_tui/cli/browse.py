@@ -15,6 +15,7 @@ from context_tui.cli.options import CommandParser, load_policy_files, open_named
 from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
 from context_tui.formats.opening import choose_session, find_main_session
 from context_tui.session.session import SessionInfo
+from context_tui.tui.early_answer import start_early_answer
 
 WAIT_S = 1.0
 """Seconds between two searches for the first session of a folder."""
@@ -51,13 +52,21 @@ def open_inspector(specs: Sequence[str], options: argparse.Namespace, *, demo: b
     follow = getattr(options, "follow", False)
     sessions = [_await_newest_session()] if follow and not specs else _find_named_sessions(specs)
     config = read_config()
+    early_answer = start_early_answer(sessions[0], at, window) if len(sessions) == 1 else None
     gc.disable()  # imports create no garbage; the inspector enables collection again
     try:
         from context_tui.tui.app import ContextTuiApp, run  # Textual: 170 ms
         from context_tui.tui.options import InspectorOptions
 
         shown = InspectorOptions(at, policy, settings, window, options.ascii, demo, follow)
-        app = ContextTuiApp(sessions, shown, theme=options.theme, config=config, follow_newest=follow and not specs)
+        app = ContextTuiApp(
+            sessions,
+            shown,
+            theme=options.theme,
+            config=config,
+            follow_newest=follow and not specs,
+            early_answer=early_answer,
+        )
         return run(app, mouse=not options.no_mouse)
     finally:
         gc.enable()

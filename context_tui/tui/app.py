@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from context_tui.lab.sweep.results import Sweep
     from context_tui.library.discovery import SessionEntry
     from context_tui.policies.base import Params
+    from context_tui.tui.early_answer import EarlyAnswer, EarlyAnswerProcess
     from context_tui.tui.inspector.screen import InspectorScreen
     from context_tui.tui.sweep.sessions import SessionsScreen
 
@@ -89,6 +90,7 @@ class ContextTuiApp(App[None]):
         config: Config = DEFAULT_CONFIG,
         follow_newest: bool = False,
         sweep: SweepToOpen | None = None,
+        early_answer: EarlyAnswerProcess | None = None,
     ) -> None:
         self._has_few_colours = themes.has_few_colours(os.environ)  # before Textual asks for the first theme
         self._has_begun = self._has_imported_inspector = False
@@ -97,6 +99,8 @@ class ContextTuiApp(App[None]):
         self.target, self.options, self.sweep = target, options, sweep
         self._follows_newest, self._followed_keys = follow_newest, set[tuple[str, str]]()
         self.last_state = EMPTY_STATE
+        self._early_answer_process = early_answer
+        self._early_answer: EarlyAnswer | None = None
         self.drafts = Drafts()
         self._output_filter: OutputFilter | None = None
         self._copy_process: Popen[bytes] | None = None
@@ -113,9 +117,13 @@ class ContextTuiApp(App[None]):
         """Yield the widgets shown until the first screen is imported."""
         if self._needs_picker:
             return
+        yield Static(self._opening_name, id="opening", markup=False)
+
+    @property
+    def _opening_name(self) -> str:
         target = self.target if isinstance(self.target, Session | SessionInfo) else next(iter(self.target), None)
         info = target.info if isinstance(target, Session) else target
-        yield Static(make_visible(PurePath(info.path).name if info else self.TITLE), id="opening", markup=False)
+        return make_visible(PurePath(info.path).name if info else self.TITLE)
 
     def on_mount(self) -> None:
         """Import the inspector in a thread after the first paint, so that keys work meanwhile.
@@ -125,12 +133,33 @@ class ContextTuiApp(App[None]):
         self._running_loop = asyncio.get_running_loop()
         if not self.is_headless and os.isatty(0):
             self.set_interval(TERMINAL_INTERVAL_S, self._exit_without_terminal)
+        if self._early_answer_process:
+            self._running_loop.add_reader(self._early_answer_process.pipe, self._receive_early_answer)
         if self.exit_signal:
             self.exit()
         elif self._needs_picker:
             self.open_first_screen()
         else:
             self.call_after_refresh(self._start_import)
+
+    def _receive_early_answer(self) -> None:
+        process = self._early_answer_process
+        if process is None or not process.receive():
+            return
+        self._early_answer = process.answer
+        self._end_early_answer()
+        if self._early_answer:
+            for opening in self.query("#opening").results(Static):
+                opening.update(f"{self._opening_name}\n{' '.join(self._early_answer.sentences)}")
+            for inspector in self._list_inspectors():
+                inspector.show_early_answer(self._early_answer)
+
+    def _end_early_answer(self) -> None:
+        if self._early_answer_process:
+            if self._running_loop:
+                self._running_loop.remove_reader(self._early_answer_process.pipe)
+            self._early_answer_process.close()
+            self._early_answer_process = None
 
     def _start_import(self) -> None:
         Thread(target=self._import_inspector, name="import", daemon=True).start()
@@ -430,7 +459,10 @@ class ContextTuiApp(App[None]):
     def open_inspector(self, target: Session | SessionInfo) -> None:
         """Open a session in the inspector; if the newest session is to be followed, start to look for newer ones."""
         self._freeze_imported()
-        self.push_screen(self._build_inspector(target, self.options))
+        inspector = self._build_inspector(target, self.options)
+        if self._early_answer:
+            inspector.show_early_answer(self._early_answer)
+        self.push_screen(inspector)
         if self._follows_newest:
             self.set_interval(NEWEST_INTERVAL_S, self._find_newest_session)
 
@@ -462,6 +494,7 @@ class ContextTuiApp(App[None]):
 
     def on_unmount(self) -> None:
         """Release the sessions in the plan cache, which is empty if the inspector was never imported."""
+        self._end_early_answer()
         if self._has_imported_inspector:
             from context_tui.tui.view import clear_plan_cache
 

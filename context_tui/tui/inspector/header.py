@@ -105,6 +105,13 @@ class HeaderBar(LinesPane):
         self._read_messages: int | None = None
         self._fullness: Fullness | None = None
         self._columns, self._history_row = range(0), -1
+        self._early_at = -1
+        self._early_fullness: Fullness | None = None
+
+    def show_early_answer(self, at: int, fullness: Fullness) -> None:
+        """Show *fullness* while the session is read; then until the context before message *at* is measured."""
+        self._early_at, self._early_fullness = at, fullness
+        self.refresh()
 
     def show(
         self,
@@ -175,18 +182,22 @@ class HeaderBar(LinesPane):
         account, window = measure_context(context, self._token_table), session.window_at(context.at)
         lines = [self._format_title_line(session, context, window, width)]
         self._columns = range(0)
-        if self._read_messages is not None:
+        tokens, origin, fullness = account.tokens, account.origin, self._fullness
+        early = self._early_fullness
+        if early and not fullness and (self._progress < 1 or (self._early_at, early.window) == (context.at, window)):
+            tokens, window, origin, fullness = early.tokens, early.window, early.origin, early
+        elif self._read_messages is not None:
             return lines
         room, answer = height - 2 if height > 3 else height - 1, list[Line]()  # the gauge has a line
-        for variant in format_answer_variants(account.tokens, window.tokens, account.origin, self._fullness):
+        for variant in format_answer_variants(tokens, window.tokens, origin, fullness):
             answer = wrap_parts(variant, width, gap=1)
             if len(answer) <= min(room, ANSWER_LINES if width < WIDE_FROM else WIDE_ANSWER_LINES):
                 break
         lines += clip_lines(answer, max(room, 1), width)
         if len(lines) < height:
-            parts = self._fullness.parts if self._fullness else ()
-            lines.append(draw_gauge(account.tokens, window.tokens, parts, width))
-        if len(lines) < height:
+            parts = fullness.parts if fullness else ()
+            lines.append(draw_gauge(tokens, window.tokens, parts, width))
+        if len(lines) < height and self._read_messages is None:
             self._history_row, min_width = len(lines), max(MIN_HISTORY_WIDTH, width // 3)
             history = self._request_history
             line, self._columns = format_history_line(history, width, window.tokens, context.at, min_width)

@@ -23,6 +23,7 @@ from context_tui.session.session import Session, SessionInfo
 from context_tui.text.sanitize import make_visible, sanitize
 from context_tui.tui.controller import CommandRefused, Controller
 from context_tui.tui.drafts import Drafts
+from context_tui.tui.early_answer import EarlyAnswer
 from context_tui.tui.inspector import dialogs, notices
 from context_tui.tui.inspector.breakdown import BreakdownView
 from context_tui.tui.inspector.header import HeaderBar
@@ -85,6 +86,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         self.panes = InspectorPanes(self, self.controller, self.jobs)
         self._follow_first = self.options.follow
         self._focus_before: Widget | None = None
+        self._early_answer: EarlyAnswer | None = None
 
     @property
     def view(self) -> View:
@@ -130,6 +132,8 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.controller.is_reading = True
             self.query_one(ColumnHeads).show("timeline", 0)
             self.query_one(HeaderBar).show(self.view.session, self.view.context, progress=0.0)
+            if self._early_answer:
+                self.show_early_answer(self._early_answer)
             self.panes.set_status(notices.format_reading(self.view.session, 0.0))
             self.call_after_refresh(self.jobs.read_session, loader, self._show_read)  # after the first paint
 
@@ -191,6 +195,12 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         await getattr(dialogs, name)(self)
 
     # Reading
+
+    def show_early_answer(self, answer: EarlyAnswer) -> None:
+        """Show how full the context is until the screen has computed it itself."""
+        self._early_answer = answer
+        for header in self.query(HeaderBar):
+            header.show_early_answer(answer.at, answer.load_fullness())
 
     def _show_read(self, report: SessionSnapshot | ReadFailure) -> None:
         controller = self.controller

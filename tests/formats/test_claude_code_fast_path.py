@@ -80,6 +80,19 @@ def test_the_lines_that_a_read_shows_are_those_of_its_only_result(tmp_path: Path
     assert session.facts.call_id(row) == "c" and session.facts.read_range[row] == (7, 40)
 
 
+def test_a_record_without_a_message_that_is_nested_too_deeply_is_a_problem(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user()
+    record = {"type": "api-request-blob", "message": {"content": [result("a", "DEEP")]}}
+    recording.lines.append(json.dumps(record).replace('"DEEP"', '{"a":' * 400 + "1" + "}" * 400).encode())
+    recording.user("second")
+    path = recording.write(tmp_path)
+    assert_same(path)
+    session = read(path, fast=True)
+    assert isinstance(session, Session)
+    assert [problem.where for problem in session.facts.problems] == ["line 2"]
+
+
 def bent(value: Any, draw: st.DataObject) -> Any:
     """*value* with a field at any depth that is another, gone, or one that was not there."""
     if isinstance(value, list) and value:

@@ -125,8 +125,9 @@ def make_fast_path(scanner: ClaudeCodeScanner) -> FastPath:
             end = find(b"\n", start, start + STEP_BYTES)
             if end < 0:
                 return start, line_count
+            line = data[start:end]
             try:
-                record = _decode(data[start:end])
+                record = _decode(line)
             except (ValueError, RecursionError):
                 return start, line_count
             record_type, api_message = record.type, record.message
@@ -229,6 +230,8 @@ def make_fast_path(scanner: ClaudeCodeScanner) -> FastPath:
             elif record_type in NO_MESSAGE_TYPES or (
                 record_type == "system" and record.subtype not in BOUNDARY_SUBTYPES
             ):
+                if line.count(b"[") + line.count(b"{") > MAX_DEPTH:  # perhaps nested too deeply
+                    return start, line_count
                 add_record(start, end - start, _METADATA, -1)
                 if record.uuid:
                     message_by_uuid[record.uuid] = message_by_uuid.get(record.parentUuid or "", -1)

@@ -281,6 +281,8 @@ ALMOST_SECRETS = (
     'add_argument("--password", a ',
     "perm:a.",
     "with password aA1",
+    " M1",
+    "a-us1",
 )
 """Texts that begin a secret and never end it: a search that starts anew at each of them takes quadratic time."""
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 import gc
 import json
 import random
+import re
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from benchmarks.text import Text
 PYTHON = sys.executable
 COMMAND = str(Path(PYTHON).with_name("context-tui"))
 WORK = Path(__file__).parents[1] / ".bench"
+SAMPLES = Path(__file__).parents[1] / "sample_sessions"
 MEDIUM_BYTES = 20_000_000
 LARGE_BYTES = 500_000_000
 MB = 1e6
@@ -379,7 +382,10 @@ def settings_of(policy: Any, length: int) -> dict[str, list[Any]]:
 
 
 def masking() -> list[Row]:
-    """Looking for secrets in text that invites the search to start over at every character, against plain words."""
+    """Looking for secrets in text that invites the search to start over at every character, against plain words.
+
+    And in recorded text, against one pattern that is looked for in it: all shapes may cost a few of those.
+    """
     from context_tui.summarizer.secrets import find_secrets
 
     def seconds(text: str) -> float:
@@ -400,7 +406,40 @@ def masking() -> list[Row]:
         worst = best_of(3, lambda text=text: seconds(text))  # type: ignore[misc]
         detail = f"{worst * 1000:.0f} ms a MB, prose {plain * 1000:.0f} ms"
         rows.append(Row(f"masking, runs of {name}", worst / plain, 12, "× prose", detail))
-    return rows
+    texts = recorded_texts()
+    masked = best_of(5, lambda: sum(map(seconds, texts)))
+    words = best_of(5, lambda: searching(re.compile(r"\w+"), texts))
+    size = sum(map(len, texts)) / MB
+    detail = f"{masked / size * 1000:.0f} ms a MB of records and their texts, words {words / size * 1000:.0f} ms"
+    return [*rows, Row("masking, sample sessions", masked / words, 7, "× words", detail)]
+
+
+def searching(pattern: re.Pattern[str], texts: list[str]) -> float:
+    """Seconds for all matches of one pattern."""
+    start = time.process_time()
+    for text in texts:
+        pattern.findall(text)
+    return time.process_time() - start
+
+
+def recorded_texts() -> list[str]:
+    """The lines of the sample sessions, and the strings in them."""
+
+    def strings(value: Any) -> Iterator[str]:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list | dict):
+            for each in value.values() if isinstance(value, dict) else value:
+                yield from strings(each)
+
+    lines = [
+        line for path in sorted(SAMPLES.glob("*.jsonl")) for line in path.read_text("utf-8", "replace").splitlines()
+    ]
+    texts = list(lines)
+    for line in lines:
+        with suppress(ValueError):
+            texts += strings(json.loads(line))
+    return texts
 
 
 def by_value(row: Row) -> float:

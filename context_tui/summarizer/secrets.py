@@ -14,39 +14,11 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import NamedTuple
 
 from context_tui.text.files import read_toml
-
-
-class SecretShape(NamedTuple):
-    """The shape by which one kind of secret is recognised.
-
-    Attributes:
-        fixed: text that every such secret contains, in a run of 15 or more characters other than spaces and brackets
-            (unless ``fixed`` contains a space); the pattern is tried only on texts that contain it.
-        pattern: matches the secret with its group, or as a whole if it has no group.
-    """
-
-    kind: str
-    fixed: str
-    pattern: re.Pattern[str]
-
-
-_TABLE = read_toml("context_tui.summarizer", "secret_shapes.toml")
-
-
-def _build_shapes() -> Iterator[SecretShape]:
-    for kind, prefixes, pattern in _TABLE["prefixes"]:
-        for prefix in [prefixes] if prefixes.endswith(" ") else prefixes.split(" "):
-            literal = re.escape(prefix)  # first, for a fast search
-            yield SecretShape(kind, prefix, re.compile(rf"{literal}(?<![A-Za-z0-9_-]{literal}){pattern}"))
-    for kind, fixed, pattern in _TABLE["patterns"]:
-        yield SecretShape(kind, fixed, re.compile(pattern))
-
-
-SECRET_SHAPES = tuple(_build_shapes())
 
 
 class Secret(NamedTuple):
@@ -59,6 +31,8 @@ class Secret(NamedTuple):
 
 def find_secrets(text: str) -> list[Secret]:
     """Return the suspected secrets in *text* in order, merging overlaps; of an assignment, only the value is secret."""
+    if len(text) < _MIN_TEXT_LENGTH:
+        return []
     plain, place = _replace_matches(_ESCAPE, _resolve_escape, text) if "\\" in text else (text, int)
     matches = [*_find_matches(plain)]
     if any(start in plain for start in _SEQUENCE_STARTS):
@@ -66,7 +40,7 @@ def find_secrets(text: str) -> list[Secret]:
             bare, plain_place = _replace_matches(_TERMINAL_SEQUENCE, replace, plain)
             matches += [(kind, plain_place(start), plain_place(end)) for kind, start, end in _find_matches(bare)]
     secrets: list[Secret] = []
-    for kind, start, end in sorted(matches, key=lambda match: (match[1], -match[2])):
+    for kind, start, end in sorted(matches, key=lambda match: (match[1], -match[2], match[0] == "password")):
         if not secrets or start >= secrets[-1].end:
             secrets.append(Secret(kind, start, end))
         elif end > secrets[-1].end:
@@ -98,22 +72,41 @@ def classify_named_value(name: str, value: str) -> str:
 
 
 _SecretMatch = tuple[str, int, int]  # kind, start and end
+_MIN_TEXT_LENGTH = 8  # characters of the shortest secret with its name or command, such as ``PSK=abcd``
 # End of a line, with the prefix of the next one in listings: a file name, a line number, or the sign of a diff.
 _LINE_BREAK = r"[ \t]{0,4}\n(?:[\w./-]{1,80}[:-])?[ \t]{0,8}(?:\d{1,6}[:|→\t-]|[+>-])?[ \t]{0,40}"
-_RUN_SHAPES = tuple(shape for shape in SECRET_SHAPES if " " not in shape.fixed)
-_TEXT_SHAPES = tuple(shape for shape in SECRET_SHAPES if " " in shape.fixed)
-_TOKEN_RUN = re.compile(r"[^\s\"'`,;<>(){}\[\]]{15,}")
+_TABLE = read_toml("context_tui.summarizer", "secret_shapes.toml")
+
+
+def _build_alternatives(words: Iterable[str]) -> str:
+    """Return a pattern for the longest of the words, which is faster than one that lists them."""
+    rests: dict[str, list[str]] = {}
+    for word in words:
+        rests.setdefault(word[:1], []).append(word[1:])
+    branches = [re.escape(first) + _build_alternatives(rest) for first, rest in rests.items() if first]
+    return f"(?:{'|'.join([*branches, ''] if '' in rests else branches)})" if branches else ""
+
+
+_SPACE = rf"(?:{_LINE_BREAK}|\s{{1,9}})"
+_SHAPES = tuple(
+    (prefix, kind, re.compile(rest.replace("{SPACE}", _SPACE)))
+    for kind, prefixes, rest in _TABLE["prefixes"]
+    for prefix in prefixes.split("|")
+)
+# The shapes that begin with a prefix or a part of it, with the lengths of those parts.
+_SHAPES_BY_PREFIX = {
+    prefix: [(kind, len(part), rest) for part, kind, rest in _SHAPES if prefix.startswith(part)]
+    for prefix, *_ in _SHAPES
+}
+_FIRST = re.escape("".join(sorted({prefix[0] for prefix in _SHAPES_BY_PREFIX})))
+# In a diff, a line may begin with ``-``.
+_PREFIX = re.compile(rf"[^A-Za-z0-9_](?=[{_FIRST}])(?<![^\n]-)(?=({_build_alternatives(_SHAPES_BY_PREFIX)}))")
+_PATTERNS = tuple((kind, fixed, re.compile(pattern)) for kind, fixed, pattern in _TABLE["patterns"])
 
 
 def _find_matches(text: str) -> Iterator[_SecretMatch]:
     lower = _lowercase(text)
-    # Usually a small part of the text; most shapes occur only there.
-    runs = "\n".join(dict.fromkeys(_TOKEN_RUN.findall(text)))
-    for part, shapes in ((runs, _RUN_SHAPES), (text, _TEXT_SHAPES)):
-        for kind, fixed, pattern in shapes if part else ():
-            if fixed in part:
-                for match in pattern.finditer(text):
-                    yield kind, *match.span(match.lastindex or 0)
+    yield from _find_shapes(text)
     yield from _find_assigned(text, lower)
     if "Secret" in text:
         yield from _find_in_manifests(text)
@@ -121,6 +114,25 @@ def _find_matches(text: str) -> Iterator[_SecretMatch]:
     yield from _find_in_headers(text, lower)
     yield from _find_in_cookies(text, lower)
     yield from _find_in_commands(text, lower)
+
+
+def _find_shapes(text: str) -> Iterator[_SecretMatch]:
+    """Find what has the shape of a known secret, or stands where a command or a definition has its password."""
+    matches: list[tuple[str, re.Match[str], int]] = []  # with the start of the shape
+    ends: dict[re.Pattern[str], int] = {}
+    for prefix in _PREFIX.finditer("\n" + text):  # as at the start of a line
+        start = prefix.start()
+        for kind, length, rest in _SHAPES_BY_PREFIX[prefix[1]]:
+            if start >= ends.get(rest, 0) and (match := rest.match(text, start + length)):
+                ends[rest] = match.end()
+                matches.append((kind, match, start))
+    for kind, fixed, pattern in _PATTERNS:
+        if fixed in text:
+            matches += [(kind, match, match.start()) for match in pattern.finditer(text)]
+    for kind, match, start in matches:
+        value = match.span(1) if match.lastindex else (start, match.end())
+        if kind != "password" or not _HARMLESS_VALUE.fullmatch(text, *value):
+            yield kind, *value
 
 
 def _lowercase(text: str) -> str:
@@ -138,8 +150,8 @@ def _find_positions(word: str, text: str) -> Iterator[int]:
 
 # -- Escapes
 
-_ESCAPE = re.compile(r"(?<!\\)\\++(?:u00([0-9a-fA-F]{2})|([nrt\"'/]))")
-_ESCAPED_CHARS = {"n": "\n", "r": "\r", "t": "\t"}
+_ESCAPE = re.compile(r"\\(?<!\\\\)\\*+(?:u00([0-9a-fA-F]{2})|([nrt\"'/]))")
+_ESCAPED_CHARS = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "'": "'", "/": "/"}
 # Control sequences (colours), also as programs and `cat -v` spell them, and other escapes.
 _SEQUENCE_STARTS = ("\x1b", "\x9b", "x1b[", "x1B[", "33[", "\\e[", "^[[")
 _TERMINAL_SEQUENCE = re.compile(
@@ -148,26 +160,27 @@ _TERMINAL_SEQUENCE = re.compile(
 
 
 def _resolve_escape(match: re.Match[str]) -> str:
-    code, letter = match.groups()
-    return _ESCAPED_CHARS.get(letter, letter) if letter else chr(int(code, 16))
+    return _ESCAPED_CHARS.get(match[2]) or chr(int(match[1], 16))
 
 
 def _replace_matches(
     pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], text: str
 ) -> tuple[str, Callable[[int], int]]:
     """Replace all matches; return the text and a function that maps its positions to the original."""
-    parts: list[str] = []
-    replaced_ends: list[int] = [0]  # positions in the new text after each replacement
-    shifts: list[int] = [0]
-    end = length = 0
-    for match in pattern.finditer(text):
-        parts += [text[end : match.start()], replace(match)]
-        length += match.start() - end + len(parts[-1])
-        end = match.end()
-        replaced_ends.append(length)
-        shifts.append(end - length)
-    parts.append(text[end:])
-    return "".join(parts), lambda place: place + shifts[bisect_right(replaced_ends, place) - 1]
+
+    @cache  # needed only if there are secrets
+    def map_places() -> tuple[list[int], list[int]]:
+        ends, shifts = [0], [0]  # positions in the new text after each replacement, and the distances to the old ones
+        for match in pattern.finditer(text):
+            ends.append(match.start() - shifts[-1] + len(replace(match)))
+            shifts.append(match.end() - ends[-1])
+        return ends, shifts
+
+    def find_place(place: int) -> int:
+        ends, shifts = map_places()
+        return place + shifts[bisect_right(ends, place) - 1]
+
+    return pattern.sub(replace, text), find_place
 
 
 # -- Assignments
@@ -212,7 +225,7 @@ _MANIFEST_ENTRY = re.compile(
 def _find_assigned(text: str, lower: str) -> Iterator[_SecretMatch]:
     """Find values assigned to the name of a secret: after an assignment sign, in an XML element, or in SQL."""
     end = 0
-    for place in sorted(place for word in _NAME_WORDS for place in _find_positions(word, lower)):
+    for place in sorted(place for word in _NAME_WORDS if word in lower for place in _find_positions(word, lower)):
         if place < end or not (name := _NAMED.match(lower, place)):
             continue
         kind = _classify_match(name)
@@ -284,25 +297,19 @@ _URL_PASSWORD = re.compile(
 _URL_TOKEN = re.compile(r"://([A-Za-z0-9_-]{20,200})@")
 _AUTH_SCHEME = re.compile(r"(?i:bearer|basic)\s{1,4}([A-Za-z0-9._~+/=-]{8,4000})")
 _AUTHORIZATION = re.compile(
-    r"[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:(?i:token|apikey|api-key|key|ssws|splunk|geniekey)[\s=]{1,4})?[\"']?([A-Za-z0-9._~+/-]{16,4000}={0,2})"
+    r"(?i:authorization)[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:(?i:token|apikey|api-key|key|ssws|splunk|geniekey)[\s=]{1,4})?[\"']?([A-Za-z0-9._~+/-]{16,4000}={0,2})"
 )
 _REGISTRY_AUTH = re.compile(r"auth[\"']?\s{0,4}[:=]\s{0,4}[\"']?([A-Za-z0-9+/]{8,400}={0,2})")
 _COOKIE_HEADER = re.compile(r"cookie(?:[\"']?\s{0,2}:\s{0,2}|(?<=--cookie)[ =])[\"']?")
 _COOKIE_OPTION = re.compile(r"\s-b[ =]?[\"']?")
 _COOKIE = re.compile(r"\s{0,2}([\w.%-]{1,80})=([^\s;,\"'<>{}]{0,4000}+);?")
 _COOKIE_NAME = re.compile("sess|auth|token|sid|jwt|csrf|xsrf|login|remember", re.IGNORECASE)
-_USER_OPTION = re.compile(r"\s(?:-u|-U|--user|--proxy-user)[ =]?[\"']?([^\s:\"'$<{]{1,64}):([^\s\"'$<{]{3,100})")
+_USER_OPTION = re.compile(r"-(?<=\s-)(?:[uU]|-user|-proxy-user)[ =]?[\"']?([^\s:\"'$<{]{1,64}):([^\s\"'$<{]{3,100})")
 _HTTP_CLIENTS = ("curl", "wget", "http")
 _SECRET_OPTION = re.compile(
     r"--(?:[a-z0-9]{1,20}-){0,3}(?:(?P<password>password|passwd|passphrase|pass)|token|api-key|secret-key|access-key|secret)"
     r"[ \t]{1,4}[\"']?([^\s\"'<>$,;()]{4,200})"
 )
-_SPACE = rf"(?:{_LINE_BREAK}|\s{{1,9}})"
-_NETRC = (
-    rf"machine\s{{1,9}}(?=\S{{1,100}}\.)\S{{1,200}}{_SPACE}login\s{{1,9}}\S{{1,100}}{_SPACE}"
-    r"password\s{1,9}([^\s\"']{3,200})"
-)
-_COMMAND_PATTERNS = tuple((word, re.compile(pattern)) for word, pattern in (*_TABLE["commands"], ("machine", _NETRC)))
 
 
 def _find_in_urls(text: str) -> Iterator[_SecretMatch]:
@@ -322,10 +329,9 @@ def _find_in_headers(text: str, lower: str) -> Iterator[_SecretMatch]:
             match = _AUTH_SCHEME.match(text, place)
             if match and (_is_random(match[1]) or _is_user_and_password(match[1])):
                 yield "authorization", *match.span(1)
-    for place in _find_positions("authorization", lower):
-        if (match := _AUTHORIZATION.match(text, place + 13)) and _is_random(match[1]):
-            yield "authorization", *match.span(1)
     for place in _find_positions("auth", lower):
+        if (match := _AUTHORIZATION.match(text, place)) and _is_random(match[1]):
+            yield "authorization", *match.span(1)
         if (match := _REGISTRY_AUTH.match(lower, place)) and _is_user_and_password(text[slice(*match.span(1))]):
             yield "authorization", *match.span(1)
 
@@ -357,7 +363,7 @@ def _find_in_commands(text: str, lower: str) -> Iterator[_SecretMatch]:
     """Find passwords in the options and configuration of commands, where no assignment sign precedes them."""
     if any(caller in lower for caller in _HTTP_CLIENTS):
         for match in _USER_OPTION.finditer(text):
-            line_before = _read_line_before(text, match.start())
+            line_before = _read_line_before(text, match.start() - 1)
             if any(caller in line_before for caller in _HTTP_CLIENTS) and not _HARMLESS_VALUE.fullmatch(match[2]):
                 yield "password", *match.span(2)
     if "--" in text:
@@ -365,10 +371,6 @@ def _find_in_commands(text: str, lower: str) -> Iterator[_SecretMatch]:
             kind, value = _classify_match(match), match[match.lastindex or 0]
             if _is_plausible(kind, value, sure=False):
                 yield kind, *match.span(match.lastindex or 0)
-    for pattern in [pattern for word, pattern in _COMMAND_PATTERNS if word in text]:
-        for match in pattern.finditer(text):
-            if not _HARMLESS_VALUE.fullmatch(match[1]):
-                yield "password", *match.span(1)
 
 
 # -- Plausibility

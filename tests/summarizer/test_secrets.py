@@ -161,6 +161,20 @@ def test_everyday_text(text: str) -> None:
     assert find_secrets(text) == []
 
 
+def test_secrets_begin_lines_that_a_diff_removes_but_not_parts_of_words() -> None:
+    token = SECRETS["GitHub token"]
+    for line in (token, "mysql -u root -phunter2x shop", "echo 'hunter2x' | sudo -S true"):
+        for before in ("-", "a\n-", "+", "a\n "):
+            assert len(find_secrets(before + line)) == 1, before + line
+        for before in ("a-", "a\n--", "x", "0", "_"):
+            assert find_secrets(before + line) == [], before + line
+
+
+def test_a_prefix_may_begin_another() -> None:
+    for text in ("sk-" + RANDOM, "mysqldump -u root -phunter2x shop", "-passin pass:hunter2x", "-passwd hunter2x"):
+        assert len(find_secrets(text)) == 1, text
+
+
 def test_overlapping_finds_are_one() -> None:
     text = f"ANTHROPIC_API_KEY={SECRETS['Anthropic key']}"
     assert [secret.kind for secret in find_secrets(text)] == ["Anthropic key"]

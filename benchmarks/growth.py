@@ -283,6 +283,14 @@ ALMOST_SECRETS = (
     "with password aA1",
     " M1",
     "a-us1",
+    "ACL SETUSER a ",
+    "mc alias set a b c ",
+    'mysql", "a", ',
+    '"kty" "d":"a',
+    '"value": "a',
+    'assword:" { send "a',
+    "auth=('a', ",
+    "echo a | b ",
 )
 """Texts that begin a secret and never end it: a search that starts anew at each of them takes quadratic time."""
 

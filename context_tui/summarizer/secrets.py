@@ -205,7 +205,9 @@ _NEXT_WORD = re.compile(r"[ \t]{1,4}(?=\S)")
 _DEFINITION = re.compile(
     r"(?:define|[gs]et_?(?:env|var)|environ\.get|setdefault|putenv)\([ \t]?[\"'][\w.-]{0,60}\Z", re.IGNORECASE
 )
-_SETTING_COMMAND = re.compile(r"\b(?:ENV|setenv|setx|SetEnv|config(?:ure)? set)[ \t]{1,4}[\w./:-]{0,90}\Z")
+_SETTING_COMMAND = re.compile(
+    r"\b(?:(?:ENV|setenv|setx|SetEnv|config(?:ure)? set(?: --[a-z]{1,12})?)[ \t]{1,4}[\w./:-]{0,90}|config add-auth)\Z"
+)
 # ``is`` after a name, in prose; up to five words may stand between them.
 _COPULA = re.compile(r"(?:[ \t](?!is\b|ist\b)[^\s.:;,]{1,30}){0,5}[ \t](?:is|ist|lautet|was|war|=)\b[ \t:]{1,3}")
 _QUOTED_VALUE = re.compile(r"[\"'`]([^\s\"'`\\]{4,4000})(?=[\"'`])")
@@ -215,6 +217,7 @@ _BARE_SECRET = re.compile(r"([^\s\"'\\,;<>(){}\[\]&=:]{4,4000}(?::[^\s\"'\\,;<>(
 _NEXT_PARAMETER = re.compile(r"&[A-Za-z_]\w{0,30}=")
 _XML_VALUE = re.compile(r">([^<>\s]{4,500})</")
 _SQL_VALUE = re.compile(r"\s{1,3}'([^'\s]{3,200})'")
+_SQL_IDENTIFIED = re.compile(r"(?i:identified (?:with [\w'\"]{1,60} )?by)\s{1,3}'([^'\s]{3,200})'")
 _SECRET_MANIFEST = re.compile(r"kind[\"']?: ?[\"']?Secret\b")
 _MANIFEST_DATA = re.compile(r"\b(?:data|stringData)[\"']?:[ \t]?\{?")
 _MANIFEST_ENTRY = re.compile(
@@ -259,8 +262,8 @@ def _find_assigned(text: str, lower: str) -> Iterator[_SecretMatch]:
         if _is_plausible(kind, text[start:stop], sure=is_value):
             yield kind, start, stop
             end = stop
-    for place in _find_positions("identified by", lower):
-        if (value := _SQL_VALUE.match(text, place + 13)) and not _HARMLESS_VALUE.fullmatch(value[1]):
+    for place in _find_positions("identified ", lower):
+        if (value := _SQL_IDENTIFIED.match(text, place)) and not _HARMLESS_VALUE.fullmatch(value[1]):
             yield "password", *value.span(1)
 
 
@@ -307,8 +310,9 @@ _COOKIE_NAME = re.compile("sess|auth|token|sid|jwt|csrf|xsrf|login|remember", re
 _USER_OPTION = re.compile(r"-(?<=\s-)(?:[uU]|-user|-proxy-user)[ =]?[\"']?([^\s:\"'$<{]{1,64}):([^\s\"'$<{]{3,100})")
 _HTTP_CLIENTS = ("curl", "wget", "http")
 _SECRET_OPTION = re.compile(
-    r"--(?:[a-z0-9]{1,20}-){0,3}(?:(?P<password>password|passwd|passphrase|pass)|token|api-key|secret-key|access-key|secret)"
-    r"[ \t]{1,4}[\"']?([^\s\"'<>$,;()]{4,200})"
+    r"--(?:[a-z0-9]{1,20}-){0,3}(?:(?P<password>password|passwd|passphrase|pass)|token|secret"
+    r"|(?:api|access|account|auth|secret|setup|license|encryption)-?key)"
+    r"[ \t]{1,4}[\"']?([^\s\"'<>$,;()]{4,4000})"
 )
 
 

@@ -384,6 +384,138 @@ OpenWeather|https://api.openweather.test/data?q=x&appid=⟦«H32»⟧
 Etherscan|&apikey=⟦«U34»⟧
 """
 
+# Made up likewise, from what tools print: 2,672 of 3,564 values of these were masked then. Left out are five kinds that
+# stand alone, as the whole output of a command.
+TOOL_KINDS = r"""
+gcloud access|$ gcloud auth print-access-token¶⟦ya29.c.c0«W180»⟧
+aws sts|export AWS_SESSION_TOKEN=⟦IQoJb3JpZ2luX2VjE«B400»==⟧
+aws export keys|{"Credentials": {"AccessKeyId": "ASIA«U16»", "SecretAccessKey": "⟦«B40»⟧", "SessionToken": "x"}}
+aws rds token|export PGPASSWORD="db.x.rds.test:5432/?Action=connect&DBUser=app&X-Amz-Signature=⟦«H64»⟧"
+aws ecr login|aws ecr get-login-password | docker login --username AWS --password ⟦eyJ«A300»⟧ 1.dkr.ecr.test
+az account token|{¶  "accessToken": "⟦eyJ0eXAiOiJKV1QiLCJh.eyJ«A200».«W86»⟧",¶  "expiresOn": "2026-05-01"¶}
+az sp create|{¶  "appId": "«G»",¶  "displayName": "ci",¶  "password": "⟦«A3»8Q~«A34»⟧",¶  "tenant": "«G»"¶}
+az storage keys|az storage account keys list¶[{"keyName": "key1", "permissions": "FULL", "value": "⟦«B86»==⟧"}]
+az storage account key|az storage blob upload --account-name shop --account-key ⟦«B86»==⟧ -f a
+gh auth token|$ gh auth token¶⟦gho_«A36»⟧
+gh actions env|env:¶    GH_TOKEN: ⟦ghs_«A36»⟧
+glab|glab auth login --hostname git.corp.test --token ⟦glpat-«W20»⟧
+doctl|doctl auth init --access-token ⟦dop_v1_«H64»⟧
+heroku config|=== shop Config Vars¶DATABASE_URL: postgres://u1:⟦p«H64»⟧@ec2.test:5432/d1
+heroku auth|heroku auth:token¶⟦HRKU-«G»⟧
+vercel env|VERCEL_OIDC_TOKEN="⟦eyJhbGciOiJSUzI1NiJ9.eyJ«A200».«W86»⟧"
+supabase status|         anon key: eyJx¶service_role key: ⟦eyJhbGciOiJIUzI1NiJ9.eyJ«A120».«W43»⟧
+supabase secret|      Secret key: ⟦sb_secret_«W31»⟧
+supabase jwt|      JWT secret: ⟦super-secret-jwt-token-with-at-least-32-characters-long«D4»⟧
+stripe cli|> Ready! Your webhook signing secret is ⟦whsec_«H64»⟧ (^C to quit)
+ngrok|ngrok config add-authtoken ⟦2«A26»_«A21»⟧
+ngrok yml|authtoken: ⟦2«A26»_«A21»⟧
+cloudflared|cloudflared tunnel run --token ⟦eyJhIjoi«A150»⟧
+wrangler secret|echo "⟦«A40»⟧" | npx wrangler secret put API_TOKEN
+kubectl config|kubectl config set-credentials bob --token=⟦«A40»⟧
+kubectl create docker|kubectl create secret docker-registry r --docker-username=bob --docker-password=⟦«P»⟧
+kubeadm|kubeadm join 10.0.0.1:6443 --token ⟦«L6».«L16»⟧ --discovery-token-ca-cert-hash sha256:«H64»
+k3s|K3S_TOKEN=⟦K10«H64»::server:«H32»⟧
+docker swarm|docker swarm join --token ⟦SWMTKN-1-«L50»-«L25»⟧ 10.0.0.1:2377
+argocd|argocd login cd.test --username admin --password ⟦«P»⟧
+helm repo|helm repo add corp https://x.test --username bob --password ⟦«P»⟧
+terraform plan|  + master_password = "⟦«P»⟧"
+terraform output|db_password = "⟦«P»⟧"
+terraform credentials|credentials "app.terraform.io" {¶  token = "⟦«A14».atlasv1.«W67»⟧"¶}
+pulumi config|pulumi config set --secret dbPassword ⟦«P»⟧
+pulumi passphrase|PULUMI_CONFIG_PASSPHRASE=⟦«P»⟧
+compose command|    command: redis-server --requirepass ⟦«P»⟧
+compose grafana|      - GF_SECURITY_ADMIN_PASSWORD=⟦«P»⟧
+compose minio|      MINIO_ROOT_PASSWORD: ⟦«P»⟧
+mc alias|mc alias set local http://localhost:9000 admin ⟦«P»⟧
+compose healthcheck|      test: ["CMD", "mysqladmin", "ping", "-uroot", "-p⟦«P»⟧"]
+npm legacy|//registry.corp.test/:_password=⟦«B24»⟧
+npm auth|_auth = ⟦«E»⟧
+yarn|npmAuthToken: "⟦npm_«A36»⟧"
+pip conf|extra-index-url = https://__token__:⟦pypi-AgEIcHlwaS5vcmc«W150»⟧@pypi.corp.test/simple
+uv publish|uv publish --token ⟦pypi-AgEIcHlwaS5vcmc«W150»⟧
+cargo login|cargo login ⟦cio«A31»7⟧
+nuget push|dotnet nuget push a.nupkg --api-key ⟦oy2«L43»⟧ --source x
+nuget cleartext|<add key="ClearTextPassword" value="⟦«P»⟧" />
+maven cli|mvn deploy -Dserver.password=⟦«P»⟧
+gradle cli|./gradlew publish -PmavenPassword=⟦«P»⟧
+gem push|GEM_HOST_API_KEY=⟦rubygems_«H48»⟧ gem push a.gem
+mongo atlas|MONGODB_URI="mongodb+srv://app:⟦«P»⟧@cluster0.ab12.test/?retryWrites=true"
+clickhouse|clickhouse-client --host x --user default --password ⟦«P»⟧ --secure
+clickhouse URL|https://x.test:8443/?user=default&password=⟦«P»⟧&query=x
+psql conninfo|psql "host=db user=bob password=⟦«P»⟧ dbname=shop sslmode=require"
+mssql URL|mssql+pyodbc://sa:⟦«P»⟧@db.test/shop?driver=x
+EF Core|"DefaultConnection": "Server=db;Database=shop;User Id=sa;Password=⟦«P»⟧;TrustServerCertificate=true"
+Redis TLS|rediss://default:⟦A«A50»⟧@x.upstash.test:6379
+Upstash REST|UPSTASH_REDIS_REST_TOKEN="⟦A«A60»⟧"
+Turso|TURSO_AUTH_TOKEN=⟦eyJhbGciOiJFZERTQSJ9.eyJ«A120».«W86»⟧
+Neon URL|postgresql://neondb_owner:⟦npg_«A12»⟧@ep-x.neon.test/neondb?sslmode=require
+Kafka CLI|kcat -b x:9092 -X security.protocol=SASL_SSL -X sasl.username=k -X sasl.password=⟦«P»⟧ -L
+Nats|nats --server nats://bob:⟦«P»⟧@nats.test:4222 sub x
+MQTT|mosquitto_pub -h mq.test -u bob -P ⟦«P»⟧ -t a -m b
+OAuth device|{"access_token": "⟦gho_«A36»⟧", "token_type": "bearer", "scope": "repo"}
+OAuth id token|"id_token": "⟦eyJhbGciOiJSUzI1NiJ9.eyJ«A200».«W86»⟧",
+OAuth code curl|curl -d client_secret=⟦«A40»⟧ -d grant_type=authorization_code https://x.test/token
+OAuth refresh|refresh_token=⟦«W60»⟧&grant_type=refresh_token
+Express cookie|< set-cookie: connect.sid=⟦s%3A«A32».«A43»⟧; Path=/; HttpOnly
+next-auth|Cookie: __Secure-next-auth.session-token=⟦eyJhbGciOiJkaXIi..«W16».«W200».«W22»⟧
+Playwright storage|{"name": "session", "value": "⟦«A40»⟧", "domain": "x.test", "path": "/", "httpOnly": true}
+GCS signed|https://storage.test/b/o?X-Goog-Algorithm=GOOG4-RSA-SHA256&X-Goog-Signature=⟦«H256»⟧
+CloudFront signed|https://d1.cloudfront.test/a?Expires=1&Signature=⟦«W340»__⟧&Key-Pair-Id=K1
+Azure SAS URL|https://x.blob.test/c/a?sp=r&sv=2024-11-04&sr=b&sig=⟦«A40»%3D⟧
+n8n|N8N_ENCRYPTION_KEY=⟦«A32»⟧
+Mattermost hook|https://chat.corp.test/hooks/⟦«L26»⟧
+Google chat hook|https://chat.googleapis.com/v1/spaces/A/messages?key=AIza«W35»&token=⟦«W43»⟧
+Lark hook|https://open.feishu.cn/open-apis/bot/v2/hook/⟦«G»⟧
+DingTalk hook|https://oapi.dingtalk.com/robot/send?access_token=⟦«H64»⟧
+Telegram URL|curl https://api.telegram.org/bot⟦«D10»:AA«W33»⟧/getMe
+Slack config|xoxe.xoxp-1-⟦«A146»⟧
+basic auth header|> authorization: Basic ⟦«E»⟧
+requests auth|requests.get(url, auth=("bob", "⟦«P»⟧"))
+httpx headers|headers = {"x-api-key": "⟦«A40»⟧"}
+fetch bearer|headers: { Authorization: `Bearer ⟦«A48»⟧` },
+websocat|wss://x.test/stream?token=⟦«A40»⟧
+ed25519 PKCS8|⟦-----BEGIN PRIVATE KEY-----¶MC4CAQAwBQYDK2VwBCIEI«B43»¶-----END PRIVATE KEY-----⟧
+EC key|⟦-----BEGIN EC PRIVATE KEY-----¶«B64»¶«B64»¶-----END EC PRIVATE KEY-----⟧
+encrypted key|⟦-----BEGIN ENCRYPTED PRIVATE KEY-----¶«B64»¶«B64»¶-----END ENCRYPTED PRIVATE KEY-----⟧
+env one line key|PRIVATE_KEY="⟦-----BEGIN RSA PRIVATE KEY-----\n«B64»\n«B64»\n-----END RSA PRIVATE KEY-----⟧"
+JWK|{"kty":"RSA","n":"«W86»","e":"AQAB","d":"⟦«W86»⟧"}
+tailscale up|tailscale up --authkey=⟦tskey-auth-«A17»-«A32»⟧
+netbird|netbird up --setup-key ⟦«G»⟧
+wg conf|PresharedKey = ⟦«B43»=⟧
+rclone obscure|rclone config create r sftp user=bob pass=⟦«P»⟧
+restic env|export RESTIC_PASSWORD=⟦«P»⟧
+sops age|SOPS_AGE_KEY=⟦AGE-SECRET-KEY-1«U58»⟧
+vault kv|vault kv put secret/db password=⟦«P»⟧
+vault login|vault login ⟦hvs.«A24»⟧
+vault approle|vault write auth/approle/login role_id=«G» secret_id=⟦«G»⟧
+bitwarden|export BW_SESSION="⟦«B86»==⟧"
+doppler run|DOPPLER_TOKEN=⟦dp.st.prd.«A43»⟧ doppler run
+sentry cli|sentry-cli --auth-token ⟦sntrys_eyJ«A90»⟧ releases new x
+Datadog agent|api_key: ⟦«H32»⟧
+Honeycomb|x-honeycomb-team: ⟦«A22»⟧
+OTLP headers|OTEL_EXPORTER_OTLP_HEADERS="authorization=Basic ⟦«E»⟧"
+Grafana cloud|GRAFANA_API_KEY=⟦glc_eyJ«A100»⟧
+Anthropic env|ANTHROPIC_AUTH_TOKEN=⟦sk-ant-oat01-«W93»AA⟧
+OpenAI client|client = OpenAI(api_key="⟦sk-proj-«W120»⟧")
+Bedrock|AWS_BEARER_TOKEN_BEDROCK=⟦ABSK«B128»⟧
+Azure OpenAI curl|curl -H "api-key: ⟦«H32»⟧" https://x.openai.azure.test
+Ollama cloud|OLLAMA_API_KEY=⟦«H32».«W24»⟧
+Jenkins log|+ curl -u ci:⟦11«H32»⟧ https://ci.test/job
+GitLab CI job|git clone https://gitlab-ci-token:⟦glcbt-64_«W20»⟧@git.corp.test/a.git
+GitHub checkout|git remote set-url origin https://x-access-token:⟦ghs_«A36»⟧@github.test/a/b
+Ansible vault|ANSIBLE_VAULT_PASSWORD=⟦«P»⟧
+Ansible task|      login_password: "⟦«P»⟧"
+SSH expect|expect "password:" { send "⟦«P»⟧\r" }
+useradd|echo ⟦«P»⟧ | passwd --stdin bob
+mysql SQL|ALTER USER 'root'@'localhost' IDENTIFIED WITH mysql_native_password BY '⟦«P»⟧';
+SET PASSWORD|SET PASSWORD FOR 'bob'@'%' = PASSWORD('⟦«P»⟧');
+Postgres role|ALTER ROLE app LOGIN PASSWORD '⟦«P»⟧';
+mongo createUser|db.createUser({user: "app", pwd: "⟦«P»⟧", roles: ["readWrite"]})
+Redis ACL|ACL SETUSER app on >⟦«P»⟧ ~* +@all
+curl form again|curl -F 'username=bob' -F 'password=⟦«P»⟧' https://x.test/login
+JSON login|curl -d '{"email":"b@x.test","password":"⟦«P»⟧"}' https://x.test/login
+"""
+
 PASSWORDS = ("Tr0ub4dor&3x", "kestrel-Fjord77", "Zw1tscher!maschine", "b7Lantern_oak", "9Mangos4Ilse", "gr8Wall?0fSoup")
 VALUES = 3
 _ALPHABETS = {
@@ -429,7 +561,7 @@ class Case(NamedTuple):
 
 def build_cases(seed: int = 0) -> Iterator[Case]:
     """Yield each kind in each context, with values that no other case has."""
-    for line in (KINDS + UNSEEN_KINDS.lstrip()).strip().split("\n"):
+    for line in (KINDS + UNSEEN_KINDS.lstrip() + TOOL_KINDS.lstrip()).strip().split("\n"):
         kind, template = line.split("|", 1)
         for context, build in CONTEXTS.items():
             for number in range(VALUES):

@@ -155,6 +155,11 @@ def test_escapes_hide_nothing() -> None:
         'HEX_PAT = "[0-9A-Fa-f]{1,4}:(?:[0-9]{1,3})"',
         "openssl req -x509 -keyout key.pem; zip -r out.zip folder",
         "ConvertTo-SecureString $plain -AsPlainText -Force",
+        "requests.get(url, auth=(user, password)); auth = ('user', '$PASSWORD'); PASSWORD('$1')",
+        "echo $TOKEN | gh secret set TOKEN; mc alias set local http://localhost:9000 admin $PASSWORD",
+        "cat a | git hash-object --stdin; pulumi config set --secret dbPassword; ngrok config add-authtoken $TOKEN",
+        '{"name": "title", "value": "hello", "domain": "x.test"}, {"kty": "RSA", "e": "AQAB"}',
+        "/hooks/authentication and https://x.test/a?Signature=none&secret_id=db",
     ],
 )
 def test_everyday_text(text: str) -> None:

@@ -188,11 +188,22 @@ FAILING = [
     ("def list_sessions(self, path): raise RuntimeError('no luck')", "RuntimeError: no luck"),
     ("def list_sessions(self, path): return ['x']", "gave str, not SessionInfo"),
     ("def list_sessions(self, path): return None", "TypeError: 'NoneType' object is not iterable"),
-    ("def make_scanner(self, path, info): raise KeyError('x')", "KeyError: 'x'"),
+    ("def make_scanner(self, path, info): raise KeyError('x')", "KeyError: 'x' (added.py:31)"),
+    *(
+        (
+            f"Shape.parse = lambda *a: {record}",
+            f"holds no known record; line 1: {words}",
+        )
+        for record, words in (
+            ("None", "not understood: TypeError: parse returned NoneType, not a record"),
+            ("MessageRecord('user', [])", "its role, blocks, time are str, list, int, not Role, list, int"),
+            ("MessageRecord(Role.USER, 'x')", "its role, blocks, time are Role, str, int, not Role, list, int"),
+        )
+    ),
     ("def make_scanner(self, path, info): return None", "AttributeError: 'NoneType' object has no attribute 'advance'"),
     (
         "def make_scanner(self, path, info): Shape.parse = lambda *a: 1 // 0; return LineScanner(path, info, Shape)",
-        "holds no known record",
+        "holds no known record; line 1: not understood: ZeroDivisionError: integer division or modulo by zero",
     ),
     ("def make_lister(self): raise RuntimeError('no luck')", ""),
     ("def sniff(self, head, path): return True", "unknown session format"),
@@ -234,25 +245,6 @@ def test_suffixes_are_checked(tmp_path: Path, suffixes: str) -> None:
     assert broken["why"] == "its suffixes are not a tuple of texts like '.jsonl'"
 
 
-def test_one_that_was_written_for_older_names_says_what_to_rename(tmp_path: Path) -> None:
-    old = WILD.replace("def list_sessions", "def sessions").replace("def make_scanner", "def scanner")
-    environ = installed(tmp_path, f"{old}    def title(self, path): return 'x'\n", "wild = added:Wild")
-    [broken] = json.loads(run(environ, "formats", "--json").stdout)["broken"]
-    assert broken["why"] == (
-        "it is written for an older context-tui: "
-        "rename sessions to list_sessions, rename scanner to make_scanner, rename title to read_title"
-    )
-
-
-def test_a_shape_of_older_names_says_so_too(tmp_path: Path) -> None:
-    environ = installed(tmp_path, WILD.replace("def parse(", "def part("), "wild = added:Wild")
-    log = tmp_path / "a.jsonl"
-    log.write_text('{"wild": "one"}\n')
-    done = run(environ, "inspect", log)
-    words = "format wild of package added: Shape is written for an older context-tui: rename part to parse"
-    assert (done.returncode, done.stderr) == (2, f"context-tui: {log}: {words}\n")
-
-
 def test_one_that_lacks_a_method_is_not_used(tmp_path: Path) -> None:
     environ = installed(tmp_path, WILD.replace("def make_scanner", "def make_it"), "wild = added:Wild")
     [broken] = json.loads(run(environ, "formats", "--json").stdout)["broken"]
@@ -266,7 +258,7 @@ def test_a_record_that_it_fails_on_is_a_problem_of_its_line(tmp_path: Path) -> N
     report = json.loads(run(environ, "inspect", log, "--json").stdout)
     assert report["records"]["messages"] == 2
     assert [(each["where"], each["what"]) for each in report["problems"]] == [
-        ("line 2", "not understood: KeyError: 'wild'")
+        ("line 2", "not understood: KeyError: 'wild' (added.py:11)")
     ]
 
 

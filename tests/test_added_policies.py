@@ -23,6 +23,7 @@ from context_tui.policies.registry import POLICIES, GuardedPolicy
 from context_tui.tui.timeline.marks import RowMarker
 
 BUILT_IN, GROUP = POLICIES.built_in, POLICIES.group
+FORMAT_GROUP = "context_tui.formats"
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "docs" / "examples" / "policy"
 SAMPLE = ROOT / "sample_sessions" / "coding-session.jsonl"
@@ -114,16 +115,19 @@ BROKEN = {
         "class Policy(BasePolicy): name, about, phases, Params = 'partial', 'x', Example.phases, Example.Params",
         "it lacks trigger, plan",
     ),
-    "older": (
-        "from sliding_window import SlidingWindow\nclass Policy(SlidingWindow):\n"
-        "    name = 'older'\n    waits_for = 1\n    def derived(self, *args): return None",
-        "it is written for an older context-tui: rename derived to implied_value, rename waits_for to replan_on",
-    ),
-    "flat": (
-        "from context_tui.policies.base import BasePolicy\n"
-        "class Policy(BasePolicy): name, trigger_only = 'flat', {'share'}",
-        "it is written for an older context-tui: rename trigger_only to flat_curves",
-    ),
+    **{
+        name: (
+            "from sliding_window import SlidingWindow, SlidingWindowParams, param\n"
+            f"class Own(SlidingWindowParams): {parameter}\nclass Policy(SlidingWindow): name, Params = {name!r}, Own",
+            why,
+        )
+        for name, parameter, why in (
+            ("texts", "kind: str = param('x', 'x', '')", "its parameter kind is str, {}"),
+            ("lists", "tools: list[str] = param(['a'], 'x', 'tools')", "its parameter tools is list, {}"),
+            ("beyond", "share: float = param(1.5, 'x', '', 0, 1)", "beyond: share=1.5: must be 0 to 1"),
+        )
+        for why in (why.format("not a number, true or false, or tuple[str, ...]"),)
+    },
     "never": (
         "from sliding_window import SlidingWindow\nclass Policy(SlidingWindow): name, phases = 'never', {'on_call'}",
         "its phases are {'on_call'}, not a frozenset of before_call, after_tools, user_turn",
@@ -219,11 +223,16 @@ def test_a_policy_that_fails_while_it_works_fails_in_a_line(site: Path) -> None:
             "def plan(self, context, params, state): return replace(made(self), changes={-1: build_removal('digs')})",
         ),
         ("poses", "def plan(self, context, params, state): return replace(made(self), policy='manual')"),
+        ("pairs", "def plan(self, context, params, state): return replace(made(self), dropped_ranges=((0, 4),))"),
+        (
+            "speaks",
+            "def plan(self, context, params, state): return replace(made(self), inserts=(Insert('usr', 0, 'x'),))",
+        ),
     ):
         source = f"""\
             from dataclasses import replace
             from context_tui.compaction.changes import build_removal
-            from context_tui.compaction.plan import Plan
+            from context_tui.compaction.plan import Insert, Plan
             from sliding_window import SlidingWindow
 
             class Policy(SlidingWindow):
@@ -232,20 +241,22 @@ def test_a_policy_that_fails_while_it_works_fails_in_a_line(site: Path) -> None:
             """
         installed(site, f"package-{name}", name, dedent(source), {name: f"{name}:Policy"})
     said = {
-        "plans": "policy plans failed: ZeroDivisionError: integer division or modulo by zero",
+        "plans": "policy plans failed: ZeroDivisionError: integer division or modulo by zero (plans.py:8)",
         "nothing": "policy nothing failed: its plan is NoneType, not a Plan",
         "judges": "policy judges failed: its trigger is bool, not a Trigger",
-        "fires": "policy fires failed: KeyError: 'x'",
+        "fires": "policy fires failed: KeyError: 'x' (fires.py:8)",
         "reaches": "reaches: its plan reaches outside the context of 168 messages",
-        "exits": "policy exits failed: SystemExit: 9",
-        "shouts": f"policy shouts failed: ValueError: {'x' * 187}…",
+        "exits": "policy exits failed: SystemExit: 9 (exits.py:8)",
+        "shouts": f"policy shouts failed: ValueError: {'x' * 187}… (shouts.py:8)",
         "saves": "policy saves failed: what its plan saved is no number",
         "reports": "policy reports failed: the report of its plan is not numbers by name",
         "changes": "policy changes failed: its plan changes block row 1 to int, not to a Change",
         "digs": "policy digs failed: its plan changes -1, which is no block row of the session",
-        "talks": "policy talks failed: ZeroDivisionError: integer division or modulo by zero",
+        "talks": "policy talks failed: ZeroDivisionError: integer division or modulo by zero (talks.py:8)",
         "mumbles": "policy mumbles failed: its reason is int, not a KeepReason",
         "poses": "policy poses failed: its plan is of another policy or context",
+        "pairs": "policy pairs failed: AttributeError: 'tuple' object has no attribute 'start' (pairs.py:8)",
+        "speaks": "policy speaks failed: its plan inserts a message of role 'usr', not user or assistant",
     }
     for name, words in said.items():
         assert run(site, "plan", SAMPLE, "-P", name)[::2] == (2, f"context-tui: {words}\n")
@@ -303,3 +314,43 @@ def test_a_reason_that_fails_is_an_error_of_the_plan_and_a_reason_on_screen() ->
         list(guarded.iterate_verdicts())
     mark = RowMarker(guarded.context, guarded).find_mark(100)
     assert mark.verdict == "kept" and re.match("policy manual failed: AttributeError: .*TOO_SMALL$", mark.reason)
+
+
+OWN = """
+from context_tui.policies.base import param
+from sliding_window import SlidingWindow, SlidingWindowParams
+
+
+class OwnParams(SlidingWindowParams):
+    tools: tuple[str, ...] = param(("Read",), "tools", "tools", refers_to="tools")
+
+
+class Own(SlidingWindow):
+    name, runtime, Params = "own", "lumen", OwnParams
+
+
+class Clears(Own):
+    name, kind = "clears", "micro"
+"""
+
+
+@pytest.mark.slow
+def test_the_policies_of_a_runtime_are_those_of_its_format(site: Path, tmp_path: Path) -> None:
+    installed(site, "own", "own", OWN, {"own": "own:Own", "clears": "own:Clears"})
+    example = ROOT / "docs" / "examples" / "format" / "lumen_format.py"
+    installed(site, "lumen", "lumen_format", example.read_text(), {"lumen": "lumen_format:LumenFormat"}, FORMAT_GROUP)
+    log = tmp_path / "a.lumen"
+    turns = ({"kind": kind, "text": f"{number} " * 900} for number in range(9) for kind in ("user", "reply"))
+    records = ({"kind": "start", "model": "lumen-2", "window": 64_000}, *turns)
+    log.write_text("".join(json.dumps(record) + "\n" for record in records))
+    effects = report(site, "inspect", log)["answer"]["effects"]
+    assert sorted((each["policy"], each["kind"]) for each in effects) == [("clears", "micro"), ("own", "full")]
+    assert run(site, "report", log, "-o", tmp_path / "r.md")[0] == 0
+    page = (tmp_path / "r.md").read_text()
+    assert "clears" in page and "defect-microcompact" not in page
+
+
+def test_a_list_of_names_is_one_word_on_the_command_line(site: Path) -> None:
+    installed(site, "own", "own", OWN, {"own": "own:Own"})
+    made = report(site, "plan", SAMPLE, "-P", "own", "-p", "tools=Read,Bash")
+    assert made["params"]["tools"] == ["Read", "Bash"]

@@ -8,7 +8,9 @@ from contextlib import nullcontext, redirect_stdout
 from functools import cached_property, partial
 from importlib import import_module
 from logging import getLogger
+from pathlib import Path
 from threading import RLock, Thread, local
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from context_tui.errors import Error, shorten_message
@@ -208,7 +210,8 @@ class Guard:
         except (Error, OSError, KeyboardInterrupt):
             raise
         except BaseException as failed:
-            raise self.fail(error, truncate_name(f"{type(failed).__name__}: {failed}"), where) from failed
+            reason = truncate_name(f"{type(failed).__name__}: {failed}")
+            raise self.fail(error, f"{reason}{format_place(failed, type(self._wrapped).__module__)}", where) from failed
 
     def fail(self, error: type[Error], reason: str, where: str = "") -> Error:
         """Return an exception of type *error* that states the place (*where*), the wrapped object and the reason."""
@@ -221,12 +224,13 @@ class Guard:
         return answer
 
 
-def format_renames(instance: object, renames: Mapping[str, str]) -> str:
-    """Return advice to rename those members of *instance* whose old name is in *renames*; "" if there are none."""
-    classes = [each for each in type(instance).__mro__ if not each.__module__.startswith("context_tui.")]
-    defined = {name for each in classes for name in vars(each)}
-    old_names = [name for name in renames if name in defined and renames[name] not in defined]
-    return ", ".join(f"rename {name} to {renames[name]}" for name in old_names)
+def format_place(error: BaseException, module: str) -> str:
+    """Return `` (FILE:LINE)`` for the last line of another package, that of *module*, through which *error* came."""
+    package, place = module.partition(".")[0], ""
+    for frame, line in walk_tb(error.__traceback__):
+        if str(frame.f_globals.get("__name__")).partition(".")[0] == package != "context_tui":
+            place = f" ({Path(frame.f_code.co_filename).name}:{line})"
+    return place
 
 
 def _call_in_thread(function: Callable[[], R]) -> R:

@@ -36,7 +36,7 @@ from context_tui.policies.command.policy import PolicyCommand
 from context_tui.policies.parameter_space import build_params, list_parameters_in_context
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import build_runtime_state
-from context_tui.policies.versions import OWN_POLICIES
+from context_tui.policies.versions import list_own_policies
 from context_tui.session.session import Session
 from context_tui.session.window import Window
 from context_tui.text.numbers import format_count, format_saving
@@ -129,7 +129,7 @@ def _group_sources(
         return [("", resolve_policy(name)[0], texts, list(sources)) for name, texts in policies]
     groups, unknown = defaultdict[str, list[SweepSource]](list), Counter[str]()
     for source in sources:
-        own_policy = OWN_POLICIES.get(source.info.format, {}).get("full", "")
+        own_policy = list_own_policies(source.info.format).get("full", "")
         if own_policy in POLICIES:
             groups[own_policy].append(source)
         else:
@@ -156,7 +156,7 @@ def _tune(
     default_params = build_params(policy, {})
     names = {parameter.name for parameter in list_configurable_parameters(policy, session.window)}
     if not names and not grid:
-        return f"{policy.name}: the agent has no setting for any of its parameters; sweep them with `context-tui sweep`"
+        return f"{policy.name}: no agent setting is known for it; name it with -P, and values with -p KEY=VALUES"
     settings = [build_setting(policy, default_params)]
     settings += build_grid(policy, grid or _propose_values(policy, default_params, names, session))
     sweep = run_settings(merge_grids([settings]), sweep_options)

@@ -6,27 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-from context_tui.app.plugins import Guard, Plugins, QuietMember, format_renames
+from context_tui.app.plugins import Guard, Plugins, QuietMember
 from context_tui.errors import Error, UnreadableSession
 from context_tui.formats.base import Advance, Claim, Format, Lister, Scanner, SessionFile
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
 REQUIRED_METHODS = ("sniff", "list_sessions", "make_scanner")
-RENAMED_MEMBERS = {
-    **{"sessions": "list_sessions", "lister": "make_lister", "scanner": "make_scanner", "unlisted": "find_unlisted"},
-    **{"called": "subagent_of", "listed": "is_standalone", "folder": "list_folder_sessions", "title": "read_title"},
-    **{"reads_all_beside": "reads_all_siblings", "beside": "related_files", "kept": "find_sessions"},
-    **{"refuses": "unsupported_reason", "change": "edit_in_place", "resume": "build_resume_command"},
-}
-"""Members of formats that were renamed, by their old names."""
 
 
 def _find_defect(name: str, loaded: Any) -> str:
     if Format not in type(loaded).__mro__:
         return "it does not derive from formats.base.Format"
-    if renames := format_renames(loaded, RENAMED_MEMBERS):
-        return f"it is written for an older context-tui: {renames}"
     missing = [each for each in ("name", "about") if not hasattr(loaded, each)]
     missing += [each for each in REQUIRED_METHODS if getattr(type(loaded), each) is getattr(Format, each)]
     if missing:
@@ -130,12 +121,7 @@ class GuardedFormat(Guard):
         return list_sessions_of
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        try:
-            return _GuardedScanner(self, path, self.call_for_file(path, self._format.make_scanner, path, info))
-        except UnreadableSession:
-            raise
-        except Error as error:  # of the shape
-            raise UnreadableSession(f"{path}: format {self.name} of {FORMATS.origin(self.name)}: {error}") from error
+        return _GuardedScanner(self, path, self.call_for_file(path, self._format.make_scanner, path, info))
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
         path = Path(session.info.path)

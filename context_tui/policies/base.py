@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import chain
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
 from context_tui.compaction.plan import KeepReason, Plan, Trigger, VerdictCode
@@ -20,10 +22,26 @@ ReferenceKind = Literal["", "tools", "policies", "marks", "message"]
 """Kind of object to which the values of a parameter refer."""
 
 
+def parse_names(value: Any) -> Any:
+    """Parse a comma-separated or JSON list of names into a tuple, and return any other value unchanged."""
+    if not isinstance(value, str):
+        return value
+    if value.startswith("["):
+        with suppress(ValueError, RecursionError):
+            return tuple(json.loads(value))
+    return tuple(name.strip() for name in value.split(",") if name.strip())
+
+
 class Params(BaseModel):
     """Base class for the parameters of a policy; names that are not fields are rejected."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _parse_list(cls, value: Any, info: ValidationInfo) -> Any:
+        is_list = cls.model_fields[info.field_name or ""].annotation == tuple[str, ...]
+        return parse_names(value) if is_list else value
 
 
 def param(
@@ -68,7 +86,8 @@ class Policy(Protocol):
     Attributes:
         name: name on the command line, in lower case with hyphens.
         about: description in one line that begins with the runtime: ``koda: clear aged results``.
-        runtime: the agent program that uses this policy, or empty.
+        runtime: the agent program that uses this policy, or empty; it owns the sessions of a format of that name.
+        kind: what the policy does as an agent's own: ``full`` compactions, or ``micro`` ones if it only clears.
         phases: when the runtime checks the trigger (before_call, after_tools, user_turn); empty if applied by hand.
         flat_curves: parameters that change only the trigger or the summary request, never the tokens after a plan.
         needs_trigger: whether the plan is empty unless the trigger fires.
@@ -78,6 +97,7 @@ class Policy(Protocol):
     name: ClassVar[str]
     about: ClassVar[str]
     runtime: ClassVar[str] = ""
+    kind: ClassVar[str] = "full"
     phases: ClassVar[frozenset[str]]
     Params: ClassVar[type[Params]]
     flat_curves: ClassVar[frozenset[str]] = frozenset()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any, NamedTuple, get_args, get_origin
 
@@ -16,7 +15,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from context_tui.errors import PlanError
-from context_tui.policies.base import Params, Policy, get_bounds
+from context_tui.policies.base import Params, Policy, get_bounds, parse_names
 from context_tui.policies.scales import Number, Scale, compute_round_values, format_number, parse_number
 
 MAX_RANGE_VALUES = 1_000
@@ -162,16 +161,6 @@ def parse_assignments(texts: Iterable[str]) -> dict[str, str]:
             raise PlanError(f"parameter {text!r} has no value; write KEY=VALUE")
         assignments[key.strip()] = value.strip()
     return assignments
-
-
-def parse_names(value: Any) -> Any:
-    """Parse a comma-separated or JSON list of names into a tuple, and return any other value unchanged."""
-    if not isinstance(value, str):
-        return value
-    if value.startswith("["):
-        with suppress(ValueError, RecursionError):
-            return tuple(json.loads(value))
-    return tuple(name.strip() for name in value.split(",") if name.strip())
 
 
 # To text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
@@ -11,11 +11,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-from context_tui.app.plugins import Guard, Plugins, QuietMember, format_renames
+from context_tui.app.plugins import Guard, Plugins, QuietMember
 from context_tui.compaction.changes import Change, LazyChanges
 from context_tui.compaction.plan import KeepReason, Plan, Trigger
 from context_tui.errors import PlanError
 from context_tui.policies.base import PHASES, Belief, Params, Policy
+from context_tui.policies.parameters import validate_params
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 
@@ -34,20 +35,8 @@ PRESETS = (
 DEFAULT_POLICY, MANUAL_POLICY = "defect-microcompact", "manual"
 """The initial policy, and the policy for marks set by hand."""
 
-RENAMED_MEMBERS = {
-    "trigger_only": "flat_curves",
-    "derived": "implied_value",
-    "end": "slider_max",
-    "believed": "believed_size",
-    "background": "runs_in_background",
-    "waits_for": "replan_on",
-}
-"""Current names of renamed members of policies, by their old names."""
-
 
 def _find_policy_error(name: str, policy: Any) -> str:
-    if renames := format_renames(policy, RENAMED_MEMBERS):
-        return f"it is written for an older context-tui: {renames}"
     missing = [each for each in _REQUIRED_MEMBERS if getattr(policy, each, None) is None]
     missing += [each for each in ("trigger", "plan") if getattr(type(policy), each, None) is getattr(Policy, each)]
     has_defaults = all(hasattr(policy, each) for each in vars(Policy) if not each.startswith("_"))
@@ -60,10 +49,12 @@ def _find_policy_error(name: str, policy: Any) -> str:
         return f"its phases are {policy.phases!r}, not a frozenset of {', '.join(PHASES)}"
     if not (isinstance(policy.Params, type) and issubclass(policy.Params, Params)):
         return "its Params is not a subclass of policies.base.Params"
-    policy.Params()
-    return ""
+    defaults = validate_params(policy, policy.Params().model_dump())
+    wrong = (f"{name} is {type(value).__name__}" for name, value in defaults if not isinstance(value, _VALUE_TYPES))
+    return next((f"its parameter {text}, not a number, true or false, or tuple[str, ...]" for text in wrong), "")
 
 
+_VALUE_TYPES = (int, float, tuple, Mapping, type(None))
 _REQUIRED_MEMBERS = ("name", "about", "phases", "Params", "trigger", "plan")
 _QUIET_MEMBERS = {
     "implied_value": QuietMember(int),
@@ -117,6 +108,8 @@ def _find_plan_error(plan: Plan, name: str, context: Context) -> str:
     report: list[tuple[object, object]] = [*(plan.report or {}).items()]
     if not all(isinstance(key, str) and isinstance(value, int) for key, value in report):
         return "the report of its plan is not numbers by name"
+    if wrong := next((insert.role for insert in plan.inserts if insert.role not in ("user", "assistant")), None):
+        return f"its plan inserts a message of role {wrong!r}, not user or assistant"
     # Lazy changes are not checked: there may be tens of thousands.
     changes = {} if isinstance(plan.changes, LazyChanges) else plan.changes
     rows = range(len(context.facts.kind))

@@ -56,7 +56,8 @@ class RulePolicy(BasePolicy):
         """Build the parameters from the values that the rules set; raise PlanError if they run an unknown policy."""
         self.spec, self._find_policy = spec, find_policy
         self._cached_rule, self._cached_steps = lru_cache(64)(self._build_rule), lru_cache(64)(self._build_steps)
-        self.name, self.about, self.runtime = spec.name, spec.about, spec.runtime  # type: ignore[misc]
+        self.name, self.about = spec.name, spec.about
+        self.runtime, self.kind = spec.runtime, spec.kind  # type: ignore[misc]
         nested = ((number, rule) for number, rule in enumerate(spec.rules) if isinstance(rule, PolicyRule))
         self._nested_by_rule = {number: find_policy(rule.policy) for number, rule in nested}
         only_policies = len(self._nested_by_rule) == len(spec.rules) > 0 and "phases" not in spec.model_fields_set

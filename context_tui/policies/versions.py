@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from context_tui.policies.parameters import format_assignments
+from context_tui.policies.registry import POLICIES
 from context_tui.session.facts import Facts
 from context_tui.session.session import Session
 from context_tui.text.numbers import format_count
@@ -70,9 +71,17 @@ def list_version_params(name: str) -> frozenset[str]:
     return frozenset(chain.from_iterable(former.params for former in FORMER_POLICIES.get(name, ())))
 
 
+def list_own_policies(form: str) -> Mapping[str, str]:
+    """Return the own policies of the agent that records in a format, by kind: built-in ones, or those of packages."""
+    if form in OWN_POLICIES:
+        return OWN_POLICIES[form]
+    added = (POLICIES[name] for name in POLICIES if name not in POLICIES.built_in)
+    return {policy.kind: policy.name for policy in added if policy.runtime == form}
+
+
 def find_own_policies(session: Session) -> dict[str, str]:
     """Return the policies of the agent version that recorded a session, keyed by kind of compaction."""
-    names, version = OWN_POLICIES.get(session.info.format, {}), session.facts.agent_version
+    names, version = list_own_policies(session.info.format), session.facts.agent_version
     return {kind: find_policy_of_version(name, version)[0] for kind, name in names.items()}
 
 

@@ -287,7 +287,6 @@ def copy_document(session: Session, path: Path) -> list[str] | None:
 
 def find_run_title(run: Run, shape: DocumentShape) -> str:
     """Return a title made from the first typed prompt in a run, or "" if its first ten elements contain none."""
-    message_builder.prepare_shape(shape, message_builder.MessageBuilder())
     parse, format_text = message_builder.validated(shape.parse), getattr(shape, "title", format_title)
     for place, element in enumerate(run.elements[:10]):
         try:

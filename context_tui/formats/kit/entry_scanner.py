@@ -89,6 +89,7 @@ class EntryShape(Protocol):
 
         The scanner calls this again whenever more entries have been read.
         """
+        return []
 
 
 class EntryContent(RecordContent):

@@ -103,7 +103,8 @@ class LineScanner:
                 break
             self._readers.pop(0)
         if is_end and not any(kind != RecordKind.PROBLEM for kind in facts.record_kind):
-            raise UnreadableSession(f"{self._file.path}: holds no known record")
+            reason = f"; {facts.problems[0].where}: {facts.problems[0].what}" if facts.problems else ""
+            raise UnreadableSession(f"{self._file.path}: holds no known record{reason}")
         changed = self._live.find_first_changed(self._builder.pop_first_changed(old_count))
         return Advance(len(facts) - old_count, changed, is_end)
 

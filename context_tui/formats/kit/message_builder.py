@@ -9,7 +9,7 @@ from functools import wraps
 from operator import is_
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from context_tui.app.plugins import format_renames
+from context_tui.app.plugins import format_place
 from context_tui.errors import Error
 from context_tui.formats.kit.blocks import build_text, extract_text
 from context_tui.formats.kit.prompts import build_part, get_prompt, join_system, set_system, set_tools
@@ -247,22 +247,14 @@ def problems_as_value_errors(function: Callable[P, T]) -> Callable[P, T]:
         except (ValueError, Error, OSError, MemoryError):
             raise
         except Exception as error:
-            raise ValueError(truncate_name(f"not understood: {type(error).__name__}: {error}")) from error
+            reason = truncate_name(f"not understood: {type(error).__name__}: {error}")
+            raise ValueError(f"{reason}{format_place(error, function.__module__)}") from error
 
     return call
 
 
-SHAPE_RENAMES = {
-    **{"part": "parse", "placed": "resolve_in_order", "take": "add_facts", "end": "finish"},
-    **{"begin": "read_metadata", "tools": "parse_tools", "reply": "parse_response"},
-}
-"""Members of shapes that were renamed, by their old names."""
-
-
 def prepare_shape(shape: object, builder: MessageBuilder) -> None:
-    """Copy a shape's settings for tools, paths and side requests to the facts, or raise Error for old member names."""
-    if renames := format_renames(shape, SHAPE_RENAMES):
-        raise Error(f"{type(shape).__name__} is written for an older context-tui: {renames}")
+    """Copy a shape's settings for tools, paths and side requests to the facts."""
     builder.facts.has_side_requests = getattr(shape, "has_side_requests", False)
     builder.facts.read_tools |= frozenset(getattr(shape, "read_tools", ()))
     builder.facts.path_keys = (*getattr(shape, "path_keys", ()), *builder.facts.path_keys)
@@ -283,6 +275,11 @@ def _validate(record: RecordCase) -> RecordCase:
 
 
 def _validate_message(record: MessageRecord) -> MessageRecord:
+    kinds = type(record.role), type(record.blocks), type(record.time)
+    if kinds != (Role, list, int):
+        raise ValueError(
+            f"its role, blocks, time are {', '.join(kind.__name__ for kind in kinds)}, not Role, list, int"
+        )
     usage, notes = parse_usage_or_note(_validate_usage, record.usage)
     blocks = [*map(parse_block, record.blocks)]
     if not notes and all(map(is_, blocks, record.blocks)):

@@ -18,7 +18,7 @@ from context_tui.policies.parameters import format_assignments
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState, build_runtime_state, format_comparison
 from context_tui.policies.trigger_points import iterate_runtime_states
-from context_tui.policies.versions import OWN_POLICIES, find_policy_of_version
+from context_tui.policies.versions import find_policy_of_version, list_own_policies
 from context_tui.session.context import Context
 from context_tui.session.facts import Compaction, epoch_at, find_last_rewrite
 from context_tui.session.values import Checkpoint
@@ -220,7 +220,7 @@ class PolicyBacktest(NamedTuple):
 def run_backtests(recording: Recording, checkpoint: Checkpoint = lambda: None) -> list[PolicyBacktest]:
     """Compare each policy of the recording's agent with the compactions that the session recorded."""
     backtests = list[PolicyBacktest]()
-    for kind, name in OWN_POLICIES.get(recording.session.info.format, {}).items():
+    for kind, name in list_own_policies(recording.session.info.format).items():
         cases: dict[str, list[BacktestCase]] = {}
         for compaction in recording.session.facts.compactions:
             if compaction.kind == kind:

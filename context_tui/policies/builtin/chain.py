@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar
-
-from pydantic import BeforeValidator
+from typing import Any, ClassVar
 
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.errors import PlanError
 from context_tui.policies.base import BasePolicy, Policy, param
 from context_tui.policies.base import Params as BaseParams
-from context_tui.policies.parameters import parse_names
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.steps import combine_step_triggers, is_any_step_in_background, plan_steps
@@ -22,7 +19,7 @@ from context_tui.tokens.context_index import index_context
 class ChainParams(BaseParams):
     """The names of the policies to run, in order, and the parameters of each that differ from the defaults."""
 
-    policies: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = param(
+    policies: tuple[str, ...] = param(
         ("defect-microcompact", "defect-compact"),
         "policies in the order in which they run",
         "policies",

@@ -7,15 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, compress, islice
-from typing import Annotated, Any, ClassVar, NamedTuple
-
-from pydantic import BeforeValidator
+from typing import Any, ClassVar, NamedTuple
 
 from context_tui.compaction.changes import Change, UniformChanges
 from context_tui.compaction.plan import KeepReason, Plan, Trigger, VerdictCode
 from context_tui.policies.base import BasePolicy, Params, build_empty_plan, param
 from context_tui.policies.block_index import PrefixSums
-from context_tui.policies.parameters import parse_names
 from context_tui.policies.runtime_state import RuntimeState, check_idle
 from context_tui.session.context import Body, Context, find_removed_blocks, memoize
 from context_tui.session.markers import RESULT_STUB
@@ -34,7 +31,7 @@ class KodaMicrocompactParams(Params):
     gap_seconds: int = param(300, "idle time since the last assistant message at which it acts", "seconds", 0, 604_800)
     keep_recent: int = param(5, "eligible results at the end that are kept", "results", 0, 10_000)
     min_tokens: int = param(50, "a result is eligible from this size on (by bytes / 3.5)", "tokens", 0, 1_000_000)
-    compactable_tools: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = param(
+    compactable_tools: tuple[str, ...] = param(
         RERUNNABLE_TOOLS, "tools whose results may be cleared (case-sensitive)", "tools", refers_to="tools"
     )
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from threading import RLock
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from pydantic import BeforeValidator, create_model
+from pydantic import create_model
 
 from context_tui.compaction.plan import KeepReason, Plan, Trigger, VerdictCode
 from context_tui.errors import PlanError
@@ -17,7 +17,6 @@ from context_tui.policies.base import PHASES, BasePolicy, Params, Policy, param
 from context_tui.policies.builtin.defect import SUMMARY_PROMPT
 from context_tui.policies.command.answer import AnswerReader, ContextCopy
 from context_tui.policies.command.program import Program, ProgramError
-from context_tui.policies.parameters import parse_names
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.blocks import replace_texts
 from context_tui.session.context import Context
@@ -176,7 +175,7 @@ def _build_field(key: str, spec: Any) -> tuple[Any, Any]:
     default, low, high = spec["default"], spec.get("min"), spec.get("max")
     kind: Any = type(default)
     if kind is list and all(isinstance(each, str) for each in default):
-        kind, default = Annotated[tuple[str, ...], BeforeValidator(parse_names)], tuple(default)
+        kind, default = tuple[str, ...], tuple(default)
     elif kind not in (int, float, bool) or not {type(low), type(high)} <= {int, float, type(None)}:
         raise ProgramError(f"parameter {key} is neither a number, true or false, nor a list of names")
     about, unit = (sanitize_line(str(spec.get(name, ""))) for name in ("about", "unit"))

@@ -169,13 +169,14 @@ def _find_rule_tag(value: Any) -> str:
 class PolicySpec(Part):
     """A policy written in TOML: a name, a one-line description and rules.
 
-    ``phases`` says when the runtime checks the trigger, ``source`` and ``version`` the origin of the rules, and
-    ``limits`` sentences about differences from that origin.
+    ``runtime`` and ``kind`` are those of ``Policy``. ``phases`` says when the runtime checks the trigger, ``source``
+    and ``version`` the origin of the rules, and ``limits`` sentences about differences from that origin.
     """
 
     name: str
     about: str = Field(min_length=1, max_length=200)
     runtime: str = ""
+    kind: Literal["full", "micro"] = "full"
     phases: tuple[Phase, ...] = ("before_call",)
     source: str = ""
     version: str = ""

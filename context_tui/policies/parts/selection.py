@@ -7,14 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate
-from typing import Annotated, Literal, NamedTuple
-
-from pydantic import BeforeValidator
+from typing import Literal, NamedTuple
 
 from context_tui.compaction.plan import KeepReason, KeepReasonFinder, VerdictCode
 from context_tui.policies.base import param, token_param
 from context_tui.policies.block_index import BlockColumns, find_blocks_of_kind, select_block_numbers, slice_between
-from context_tui.policies.parameters import parse_names
 from context_tui.policies.parts.part import Part
 from context_tui.policies.parts.protection import Keep, ProtectedEnd, SizeLimits
 from context_tui.session.context import Context
@@ -44,10 +41,10 @@ class Select(Part):
     many tokens. With ``paired``, a result whose call is missing is kept.
     """
 
-    tools: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = param(
+    tools: tuple[str, ...] = param(
         (), "tools whose results may be cleared (case-sensitive)", "tools", refers_to="tools"
     )
-    except_tools: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = param(
+    except_tools: tuple[str, ...] = param(
         (), "tools whose results are never cleared (case-sensitive)", "tools", refers_to="tools"
     )
     larger_than: int | None = param(None, "only content larger than this", "tokens", 0, 1_000_000)

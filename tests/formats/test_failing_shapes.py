@@ -39,6 +39,9 @@ def fail_on_bad(value: Any) -> None:
         raise KeyError("bad")
 
 
+FAILURE = f"not understood: KeyError: 'bad' (test_failing_shapes.py:{fail_on_bad.__code__.co_firstlineno + 2})"
+
+
 class Lines:
     path_keys = ("where",)
     read_tools = ("open",)
@@ -87,8 +90,8 @@ def scan_lines(path: Path, shape: type[Lines], records: list[dict[str, Any]]) ->
 @pytest.mark.parametrize(
     ("shape", "what"),
     [
-        (Lines, "not understood: KeyError: 'bad'"),
-        (Unplaced, "not understood: KeyError: 'bad'"),
+        (Lines, FAILURE),
+        (Unplaced, FAILURE),
         (Nothing, "not understood: TypeError: parse returned NoneType, not a record"),
         (Settings, "the system of a MetadataRecord is list, not str; join its parts"),
     ],
@@ -103,7 +106,7 @@ def test_elements_of_a_document(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps([{"role": "user", "content": [{"type": "text", "text": word}]} for word in WORDS]))
     session = scan(DocumentScanner(path, SessionInfo(str(path), "failing"), Document))
-    assert len(session) == 2 and problems(session) == [("element 1", "not understood: KeyError: 'bad'")]
+    assert len(session) == 2 and problems(session) == [("element 1", FAILURE)]
 
 
 def test_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +120,7 @@ def test_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KodaShape, "parse", failing)
     [info] = KodaFormat().list_sessions(path)
     session = scan(KodaFormat().make_scanner(path, info))
-    assert problems(session) == [("row 2", "not understood: KeyError: 'bad'")]
+    assert problems(session) == [("row 2", FAILURE)]
     assert len(session) == 2
 
 
@@ -133,7 +136,7 @@ def test_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GooseShape, "parse", failing)
     [info] = GooseFormat().list_sessions(path)
     session = scan(GooseFormat().make_scanner(path, info))
-    assert [each[1] for each in problems(session)] == ["not understood: KeyError: 'bad'"]
+    assert [each[1] for each in problems(session)] == [FAILURE]
     assert len(session) == 2
 
 

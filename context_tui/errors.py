@@ -82,6 +82,10 @@ class PlanError(Error):
     exit_code = ExitCode.USAGE
 
 
+class ExportError(Error):
+    """Raised if an export fails; it leaves no file behind."""
+
+
 class MeasureError(Error):
     """Raised for a token measure whose optional dependency is not installed."""
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 import context_tui as ct
-from context_tui.export.files import ExportError, export
+from context_tui.errors import ExportError
+from context_tui.export.files import export
 from context_tui.formats.kit.lines import LineFile
 from tests.formats.recordings import Recording, call, result
 

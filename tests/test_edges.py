@@ -19,7 +19,8 @@ import pytest
 
 import context_tui as ct
 from context_tui.cli import COMMANDS, main
-from context_tui.export.files import ExportError, export, suggest_path
+from context_tui.errors import ExportError
+from context_tui.export.files import export, suggest_path
 from context_tui.library.discovery import find_recorded_sessions
 from context_tui.session.session import SessionInfo
 from tests.formats.recordings import Recording, four_turns

@@ -12,8 +12,9 @@ import context_tui as ct
 from context_tui.cli import main
 from context_tui.compaction.changes import build_removal
 from context_tui.compaction.plan import Plan, Trigger
-from context_tui.export.files import ExportError, export, list_writable_formats
-from context_tui.export.prepare import build_exportable
+from context_tui.errors import ExportError
+from context_tui.export.files import export, list_writable_formats
+from context_tui.export.pairing import build_exportable
 from context_tui.formats.registry import FORMATS
 from context_tui.policies.base import Params
 from context_tui.session.losses import Losses

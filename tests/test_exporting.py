@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 import context_tui as ct
-from context_tui.errors import ExitCode
+from context_tui.errors import ExitCode, ExportError
 from context_tui.export import files
 from context_tui.export.files import (
-    ExportError,
     OutputExists,
     OutputIsInput,
     export,

@@ -11,8 +11,8 @@ from hypothesis import given
 
 import context_tui as ct
 from context_tui.cli import main
+from context_tui.errors import ExportError
 from context_tui.export.files import (
-    ExportError,
     OutputExists,
     export,
     list_export_formats,

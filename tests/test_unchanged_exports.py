@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import context_tui as ct
+from context_tui.errors import ExportError
 from context_tui.export import files
-from context_tui.export.files import ExportError, export, is_copied, list_writable_formats
+from context_tui.export.files import export, is_copied, list_writable_formats
 from context_tui.formats.base import scan
 from context_tui.formats.opening import open_session
 from context_tui.formats.registry import FORMATS

@@ -18,7 +18,7 @@ from context_tui.compaction.next_request import NextRequest, compute_next_reques
 from context_tui.compaction.plan import Plan
 from context_tui.errors import ExitCode, SummarizerError
 from context_tui.export import files
-from context_tui.export.prepare import check_message_pairs
+from context_tui.export.pairing import check_message_pairs
 from context_tui.session.session import Session
 from context_tui.summarizer import plan_summary
 from context_tui.text.sanitize import make_visible

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from context_tui.compaction.plan import Plan
-from context_tui.errors import Error, ExitCode, UnreadableSession
+from context_tui.errors import Error, ExitCode, ExportError, UnreadableSession
 from context_tui.export.markdown import MARKDOWN, MARKDOWN_ABOUT, MARKDOWN_SUFFIX, write_page
-from context_tui.export.prepare import PairCheck, build_exportable, check_pairs
+from context_tui.export.pairing import PairCheck, build_exportable, check_pairs, refuse_unpaired
 from context_tui.formats.base import Format, scan
 from context_tui.formats.kit.files import find_working_folder
 from context_tui.formats.opening import detect_format
@@ -29,10 +29,6 @@ from context_tui.text.numbers import format_count
 from context_tui.tokens.context_index import index_context
 
 MAX_NAME_BYTES = 255
-
-
-class ExportError(Error):
-    """Raised if an export fails; it leaves no file behind."""
 
 
 class OutputExists(ExportError):
@@ -173,9 +169,7 @@ def _write_context(form: Format, session: Session, temporary: Path, out: Path) -
         losses.append(f"recorded usage left out: {lost_count:,} requests")
     losses += list_unreadable(find_recording(session).facts)
     check = check_pairs(session, written.to_messages(), exportable.renamed_ids)
-    if introduced := len(check.introduced):
-        problem = f"{introduced:,} calls or results would be unpaired"
-        raise _build_format_error(form, problem, "choose another boundary")
+    refuse_unpaired(check, form.name)
     return ExportResult(out, form.name, losses, form.build_resume_command(session, temporary, out), check)
 
 
@@ -187,8 +181,8 @@ def _write_markdown(session: Session, temporary: Path, out: Path) -> ExportResul
     return ExportResult(out, MARKDOWN, losses, check=check_pairs(session, messages, {}))
 
 
-def _build_format_error(form: Format, problem: str, remedy: str = "choose another format") -> ExportError:
-    return ExportError(f"{form.name}: {problem}; nothing was written; {remedy}")
+def _build_format_error(form: Format, problem: str) -> ExportError:
+    return ExportError(f"{form.name}: {problem}; nothing was written; choose another format")
 
 
 def _build_empty_error(losses: Losses) -> ExportError:

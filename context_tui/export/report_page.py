@@ -8,7 +8,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path, PurePath
 
-from context_tui.export.files import ExportError
+from context_tui.errors import ExportError
 from context_tui.export.report import LIMITS, Bar, Report, SizeChart, Table, build_session_sections
 from context_tui.lab.study import Lab, Study
 from context_tui.text.files import move_to_free_name, private_folder, write_atomically

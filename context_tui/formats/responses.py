@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim
-from context_tui.formats.codex.rollout import RolloutItems, mark_injected
+from context_tui.formats.codex.rollout import mark_injected
+from context_tui.formats.codex.writer import RolloutItems
 from context_tui.formats.kit import response_items
 from context_tui.formats.kit.blocks import Block, extract_text
 from context_tui.formats.kit.document_scanner import DocumentContent, DocumentFormat, copy_document

@@ -13,7 +13,7 @@ import context_tui as ct
 from context_tui.compaction.tool_pairing import find_unpaired
 from context_tui.export.files import export
 from context_tui.formats.codex import CodexFormat
-from context_tui.formats.codex import rollout as rollout_module
+from context_tui.formats.codex import compaction as compaction_module
 from context_tui.formats.responses import ResponsesFormat
 from context_tui.session.memory import from_messages
 from context_tui.session.values import MessageFlag
@@ -281,13 +281,13 @@ def test_a_compaction_is_understood_once_however_many_messages_it_holds(
     rollout = begun()
     rollout.compacted(*(said("user", f"message {number}") for number in range(30)), said("user", SUMMARY))
     session = read(tmp_path, rollout)
-    understood, histories = rollout_module._parse_history, list[Any]()
+    understood, histories = compaction_module._parse_history, list[Any]()
 
     def counted(payload: Any) -> Any:
         histories.append(payload)
         return understood(payload)
 
-    monkeypatch.setattr(rollout_module, "_parse_history", counted)
+    monkeypatch.setattr(compaction_module, "_parse_history", counted)
     CodexFormat().write(session, tmp_path / "out.jsonl")
     assert len(histories) <= 3  # for the blocks, the items, and what stands before the summary
     assert len(ct.open_session(tmp_path / "out.jsonl").context_at()) == 31

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from itertools import accumulate, takewhile
 from typing import Any
 
-from context_tui.formats.codex import rollout
+from context_tui.formats.codex import compaction, rollout
 from context_tui.formats.codex.rollout import RolloutLine
 from context_tui.formats.kit.blocks import build_text, extract_text
 from context_tui.formats.kit.message_builder import (
@@ -94,7 +94,7 @@ class CodexShape:
             case "response_item":
                 return rollout.parse_rollout_item(line.payload)
             case "compacted":
-                summary, *other_records = list_cases(rollout.parse_compaction(payload))
+                summary, *other_records = list_cases(compaction.parse_compaction(payload))
                 message = replace(summary, time=line.time) if isinstance(summary, MessageRecord) else summary
                 return group_records(message, *other_records)
             case "session_meta":
@@ -134,7 +134,7 @@ class CodexShape:
                 return self._add_item_key(payload, replace(message, reasoning=tokens) if tokens else message)
             case "response_item":
                 self._replies.assign_response_id(parsed)
-                if key := rollout.format_item_key(payload):
+                if key := compaction.format_item_key(payload):
                     self._key_by_item[key] = ""
             case "compacted":
                 self._replies.end_response()
@@ -178,7 +178,7 @@ class CodexShape:
         return replace(record, time=time)
 
     def _add_item_key(self, item: Record, record: MessageRecord) -> MessageRecord:
-        if key := rollout.format_item_key(item):
+        if key := compaction.format_item_key(item):
             record = record if record.key else replace(record, key=key)
             self._key_by_item[key] = record.key
         return record
@@ -194,13 +194,13 @@ class CodexShape:
         summary = find_message(parsed)
         if summary is None or summary.compaction is None:
             return parsed
-        items = rollout.find_replacement_history(payload)
+        items = compaction.find_replacement_history(payload)
         if items is None:
             return replace(summary, compaction=replace(summary.compaction, context=(*self._find_kept_users(), 0)))
         if summary.blocks[0].get("type") != "text" and all(isinstance(item, dict) for item in items):
             readable = [item for item in items if not item.get("encrypted_content")]
             self._readable_tokens = sum(bytes_to_tokens(len(compact_json(item))) for item in readable)
-        recorded_context, keys = summary.compaction.context or (), rollout.list_item_keys(payload)
+        recorded_context, keys = summary.compaction.context or (), compaction.list_item_keys(payload)
         messages, notes, context = list_messages(parsed), list(summary.notes), list[str | int]()
         numbers = [each for each in recorded_context if isinstance(each, int) and each]
         known_users = self._match_users({number: messages[number] for number in numbers})

@@ -13,14 +13,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.codex.rollout import META, RolloutItems, parse_rollout_line
+from context_tui.formats.codex.compaction import list_items
+from context_tui.formats.codex.rollout import ITEM, META, parse_rollout_line
 from context_tui.formats.kit.line_scanner import LineContent
-from context_tui.formats.kit.response_items import ItemWriter, WrittenItem
+from context_tui.formats.kit.response_items import Item, ItemWriter, WrittenItem
 from context_tui.formats.kit.values import as_object, parse_time_ms
 from context_tui.formats.kit.writing import format_iso_time, write_lines
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.losses import Losses
-from context_tui.session.memory import collect_models, collect_usage, find_recording
+from context_tui.session.memory import Origin, collect_models, collect_usage, find_recording
 from context_tui.session.session import Session
 from context_tui.session.values import Kind, MessageFlag, RecordKind, Role
 
@@ -43,6 +44,37 @@ def write(session: Session, path: Path) -> Losses:
     writer = _Writer(session)
     write_lines(writer.build_records(), path)
     return writer.losses
+
+
+class RolloutItems:
+    """Finds the items from which a message was read. The items of the newest record are cached."""
+
+    def __init__(self) -> None:
+        self._newest: tuple[LineContent | None, int] = (None, -1)
+        self._newest_items: list[list[Item]] = []
+
+    def find_items(self, origin: Origin) -> list[Item] | None:
+        """Return the items of a message that was read from a rollout, or None for any other message.
+
+        A summary that is recorded as text, or not at all, has no items and must be written as a new item.
+        """
+        content = origin.session.content
+        if not isinstance(content, LineContent) or origin.session.info.format != "codex":
+            return None
+        items: list[Item] = []
+        for row in content.facts.records_of(origin.message):
+            if self._newest != (content, row):
+                self._newest, self._newest_items = (content, row), _list_record_items(content.read_record(row))
+            items += self._newest_items[content.facts.ordinal_in_record(origin.message, row)]
+        return items or None
+
+
+def _list_record_items(record: Record) -> list[list[Item]]:
+    line = parse_rollout_line(record)
+    payload = as_object(line.payload)
+    if line.kind == "compacted":
+        return list_items(payload)
+    return [[payload] if line.kind == ITEM else []]
 
 
 class _Writer:

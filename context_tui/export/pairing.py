@@ -1,7 +1,7 @@
-"""Preparation of a session for writing: pairs are repaired and call ids made unique, in a copy.
+"""Pairs of calls and results in an export: repaired in a copy before it is written, and checked afterwards.
 
 Calls that a policy separated from their results are repaired for every format, and reported. Blocks that were unpaired
-in the recording remain so, except in formats for a provider.
+in the recording remain so, except in formats for a provider. An export with other unpaired blocks is refused.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import NamedTuple
 from context_tui.compaction import tool_pairing
 from context_tui.compaction.apply import SessionBuilder
 from context_tui.compaction.tool_pairing import BlockPosition, MessageSource, Orphan
+from context_tui.errors import ExportError
 from context_tui.session.losses import Losses, UnsupportedReason
 from context_tui.session.memory import DerivedContent, Origin, find_recording
 from context_tui.session.session import Message, Session
@@ -51,6 +52,13 @@ def check_pairs(session: Session, written: list[Message], renamed_ids: Mapping[s
         return PairCheck()
     inherited, introduced = tool_pairing.compare_orphans(_find_recorded_context(session)[1], written, renamed_ids)
     return PairCheck(tuple(inherited), tuple(introduced))
+
+
+def refuse_unpaired(check: PairCheck, format_name: str) -> None:
+    """Raise ExportError if an export in the named format introduced unpaired blocks."""
+    if introduced := len(check.introduced):
+        problem = f"{introduced:,} calls or results would be unpaired; nothing was written"
+        raise ExportError(f"{format_name}: {problem}; choose another boundary")
 
 
 def build_exportable(

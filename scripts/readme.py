@@ -104,13 +104,13 @@ def keys() -> str:
     """The inspector's keys, from its bindings; a key that the session has is not told again for what is in it."""
     from context_tui.tui.inspector.screen import build_bindings as inspector_keys
     from context_tui.tui.inspector.timeline import Timeline
-    from context_tui.tui.widgets.setting_rows import SettingRows
+    from context_tui.tui.widgets.parameter_rows import ParameterRows
 
     rows: dict[str, tuple[str, str]] = {}
     for place, bindings in (
         ("", inspector_keys()),
         ("timeline: ", Timeline.BINDINGS),
-        ("parameters: ", SettingRows.BINDINGS),
+        ("parameters: ", ParameterRows.BINDINGS),
     ):
         for binding in bindings:
             if isinstance(binding, Binding) and not (binding.id or "").startswith("policy-"):

@@ -34,14 +34,14 @@ from context_tui.tui.inspector.outcome import (
 from context_tui.tui.inspector.parameters import fit_paragraphs
 from context_tui.tui.terminal.cells import shorten, shorten_at_word, shorten_path, to_ascii
 from context_tui.tui.view import View
-from context_tui.tui.widgets.setting_lines import (
-    build_setting_details,
+from context_tui.tui.widgets.parameter_lines import (
+    build_parameter_details,
     draw_track,
     find_knob_cell,
     find_value_at_cell,
-    fit_setting_columns,
+    fit_parameter_columns,
     format_entries,
-    format_setting_row,
+    format_parameter_row,
 )
 from context_tui.tui.widgets.styled_text import (
     Run,
@@ -284,7 +284,9 @@ def test_every_setting_of_every_policy_has_a_control(policy: str) -> None:
         value = values[control.name]
         assert value == control.default or policy == "chain"
         for width in (20, 40, 90):
-            drawn = format_setting_row(control, value, fit_setting_columns(controls, values, width), width, True, None)
+            drawn = format_parameter_row(
+                control, value, fit_parameter_columns(controls, values, width), width, True, None
+            )
             assert count_cells(drawn) == width
 
 
@@ -441,7 +443,7 @@ def test_at_its_end_a_slider_says_that_nothing_changes_any_more() -> None:
 
     def told(value: int, width: int, room: int = 9) -> str:
         return text(
-            [run for line in build_setting_details(turns, value, 0, "", width, room).fixed_lines for run in [line]]
+            [run for line in build_parameter_details(turns, value, 0, "", width, room).fixed_lines for run in [line]]
         )
 
     assert told(9, 99) == "turns that are kept (1 to 1,000 turns, default 3)"

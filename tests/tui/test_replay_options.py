@@ -16,7 +16,7 @@ from context_tui.tui.command_line import format_replay_command
 from context_tui.tui.comparison import Comparison
 from context_tui.tui.replay import setting_controls
 from context_tui.tui.view import View
-from context_tui.tui.widgets.setting_rows import SettingRows
+from context_tui.tui.widgets.parameter_rows import ParameterRows
 from tests.tui.test_replay_comparison import finish
 from tests.tui.test_replay_screen import alone, along, known
 
@@ -82,7 +82,7 @@ async def test_they_are_set_as_parameters_are() -> None:
     running = alone()
     async with running.run_test(size=(120, 50)) as pilot:
         screen = await along(pilot)
-        rows = screen.query_one(SettingRows)
+        rows = screen.query_one(ParameterRows)
         numbers = {control.label: number for number, control in enumerate(rows.parameters)}
         rows.choose_row(numbers["delay"])
         await pilot.press("plus", "plus", "minus", "plus")

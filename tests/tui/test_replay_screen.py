@@ -20,7 +20,7 @@ from context_tui.tui.options import InspectorOptions
 from context_tui.tui.replay.panes import ChartsView
 from context_tui.tui.replay.screen import ReplayScreen
 from context_tui.tui.replay.texts import FiringsScreen
-from context_tui.tui.widgets.setting_rows import SettingRows
+from context_tui.tui.widgets.parameter_rows import ParameterRows
 from context_tui.tui.widgets.styled_text import ClickableLines
 from context_tui.tui.widgets.text_screen import HelpScreen
 from tests.tui import inspecting
@@ -168,7 +168,7 @@ async def test_many_steps_at_once_end_with_the_replay_of_the_last() -> None:
     running = alone()
     async with running.run_test(size=(100, 32)) as pilot:
         screen = await along(pilot)
-        screen.query_one(SettingRows).choose_row(2)
+        screen.query_one(ParameterRows).choose_row(2)
         await pilot.press(*["minus"] * 25)
         await known(pilot)
         made = screen.comparison.replay

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_tui.policies.parameters import ListEntry, Parameter
-from context_tui.tui.widgets.setting_lines import (
+from context_tui.tui.widgets.parameter_lines import (
     format_entries,
     format_list_keys,
     format_list_value,

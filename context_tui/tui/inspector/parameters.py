@@ -1,4 +1,4 @@
-"""Panel of a policy: its settings, the outcome of the plan, and the curve of the selected setting."""
+"""Panel of a policy: its parameters, which keys change, the outcome of its plan, and a curve over one parameter."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from context_tui.tui.inspector.outcome import (
 )
 from context_tui.tui.terminal.themes import BAD, BOLD, GOOD, MUTED
 from context_tui.tui.view import View
-from context_tui.tui.widgets.setting_rows import SettingRows
+from context_tui.tui.widgets.parameter_rows import ParameterRows
 from context_tui.tui.widgets.styled_text import LinesPane, Run, clip_lines, wrap_parts
 
 MAX_CURVE_POINTS = 60
@@ -104,10 +104,10 @@ class ParameterPanel(Widget):
 
     DEFAULT_CSS = """
     ParameterPanel { height: 7; layout: horizontal; }
-    ParameterPanel SettingRows { width: 42%; min-width: 38; max-width: 72; height: 100%; }
+    ParameterPanel ParameterRows { width: 42%; min-width: 38; max-width: 72; height: 100%; }
     ParameterPanel .outcome { width: 1fr; height: 100%; padding-left: 2; }
     ParameterPanel.-narrow { layout: vertical; height: 10; }
-    ParameterPanel.-narrow SettingRows { width: 100%; max-width: 100%; height: auto; max-height: 5; }
+    ParameterPanel.-narrow ParameterRows { width: 100%; max-width: 100%; height: auto; max-height: 5; }
     ParameterPanel.-narrow .outcome { width: 100%; height: 1fr; padding-left: 0; }
     """
 
@@ -119,7 +119,7 @@ class ParameterPanel(Widget):
         self._shown_at: Context | None = None
         self._outcome: PlanOutcome | None = None
         self._difference: list[Paragraph] = []
-        self.rows = SettingRows(lambda name, value: self._change(self.policy, name, value))
+        self.rows = ParameterRows(lambda name, value: self._change(self.policy, name, value))
         self.outcome = OutcomeText()
         self.curve = CurveView()
 
@@ -167,6 +167,14 @@ class ParameterPanel(Widget):
         if self.rows.current_parameter and self.curve.setting_name == self.selected:
             self.curve.set_current(self.rows.current_parameter.get_effective_value(values[self.selected]))
 
+    def change_value(self, step: int) -> None:
+        """Change the selected parameter by *step* steps, as a key does while another widget has the focus."""
+        self.rows.action_change_value(step)
+
+    def type_value(self) -> None:
+        """Let the user type a value for the selected parameter."""
+        self.rows.action_type()
+
     def _update_difference(
         self, policy: str, context: Context, values: dict[str, Any], outcome: PlanOutcome | None
     ) -> None:
@@ -209,8 +217,8 @@ class ParameterPanel(Widget):
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width < NARROW_WIDTH, "-narrow")
 
-    @on(SettingRows.Moved)
-    def _handle_moved(self, event: SettingRows.Moved) -> None:
+    @on(ParameterRows.Moved)
+    def _handle_moved(self, event: ParameterRows.Moved) -> None:
         event.stop()
         self.curve.clear()
         self.outcome.show(self.outcome.paragraphs, self._needed_curve_height)

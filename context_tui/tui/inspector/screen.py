@@ -349,11 +349,11 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     def action_change_value(self, step: int) -> None:
         if self._require_visible_settings():
-            self.query_one(ParameterPanel).rows.action_step(step)
+            self.query_one(ParameterPanel).change_value(step)
 
     def action_type(self) -> None:
         if self._require_visible_settings():
-            self.query_one(ParameterPanel).rows.action_type()
+            self.query_one(ParameterPanel).type_value()
 
     def _require_visible_settings(self) -> bool:
         is_visible = self.query_one("#tuning").display

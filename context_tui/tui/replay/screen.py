@@ -45,8 +45,8 @@ from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.view import format_policy_tooltip
 from context_tui.tui.widgets.bindings import MAX_POLICY_DIGIT, KeyFooter, build_policy_bindings, read_bindings
 from context_tui.tui.widgets.guarded_screens import WaitingScreen, when_ready
-from context_tui.tui.widgets.setting_lines import list_setting_lines
-from context_tui.tui.widgets.setting_rows import SettingRows
+from context_tui.tui.widgets.parameter_lines import list_parameter_lines
+from context_tui.tui.widgets.parameter_rows import ParameterRows
 from context_tui.tui.widgets.styled_text import ClickableLines, LinesPane, Run
 from context_tui.tui.widgets.text_screen import HELP_NOTES
 
@@ -107,7 +107,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
             draw_table = partial(formatting.format_policy_table, self.comparison)
             yield ClickableLines(draw_table, self._click_table, is_focusable=False, id="replay-table")
             with Vertical(id="replay-settings"):
-                yield SettingRows(self._set_param, id="replay-rows")
+                yield ParameterRows(self._set_param, id="replay-rows")
         yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], id="replay-limits")
         yield KeyFooter()
         yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="replay-tiny", markup=False)
@@ -171,7 +171,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     def _fit_bottom(self) -> None:
         lines, is_wide = len(self.comparison.lanes) + 2, self.has_class("-wide")
-        settings = len(list_setting_lines(self.query_one(SettingRows).parameters)) + SETTING_NOTE_LINES
+        settings = len(list_parameter_lines(self.query_one(ParameterRows).parameters)) + SETTING_NOTE_LINES
         fit_key = is_wide, lines, settings, self.size.height
         if fit_key != self._fit_key:
             self._fit_key = fit_key
@@ -187,7 +187,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     def _draw_settings(self) -> None:
         lane = self.comparison.selected_lane
-        rows, policy = self.query_one(SettingRows), POLICIES[lane.policy]
+        rows, policy = self.query_one(ParameterRows), POLICIES[lane.policy]
         try:
             params = lane.params
         except PlanError:
@@ -345,13 +345,13 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
                 self.draw()
             self._grab_threshold(threshold.tokens)
         if self._drag and self._drag.control and threshold.number == self.comparison.selected_number:
-            value, name, rows = self._drag.compute_value(tokens), self._drag.control.name, self.query_one(SettingRows)
+            value, name, rows = self._drag.compute_value(tokens), self._drag.control.name, self.query_one(ParameterRows)
             rows.choose_row(next((n for n, each in enumerate(rows.parameters) if each.name == name), rows.row))
             if value != rows.values[name]:
                 self._set_param(name, value)
 
     def _grab_threshold(self, tokens: int) -> None:
-        lane, rows = self.comparison.selected_lane, self.query_one(SettingRows)
+        lane, rows = self.comparison.selected_lane, self.query_one(ParameterRows)
         controls = [each for each in rows.parameters if each.owner != setting_controls.COMMON_OWNER]
         self._drag = ThresholdDrag(lane.view, controls, tokens)
         if self._drag.control is None:
@@ -409,10 +409,10 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self._start_next_task()  # the results are drawn when they are ready
 
     def action_change_value(self, step: int) -> None:
-        self.query_one(SettingRows).action_step(step)
+        self.query_one(ParameterRows).action_change_value(step)
 
     def action_type(self) -> None:
-        self.query_one(SettingRows).action_type()
+        self.query_one(ParameterRows).action_type()
 
     def action_recorded(self) -> None:
         if not self.comparison.context_events:

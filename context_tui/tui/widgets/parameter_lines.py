@@ -143,7 +143,7 @@ def _format_move_arrows(parameter: Parameter, entry: ListEntry, chosen: Sequence
 MARK_WIDTH, MIN_LABEL_WIDTH, MIN_TRACK_WIDTH, MAX_TRACK_WIDTH = 2, 6, 5, 34
 
 
-class SettingColumns(NamedTuple):
+class ParameterColumns(NamedTuple):
     """The widths in cells of a setting's columns: name, slider, value and unit; 0 for a dropped column."""
 
     label: int
@@ -157,7 +157,7 @@ class SettingColumns(NamedTuple):
         return MARK_WIDTH + self.label + 1
 
 
-def fit_setting_columns(parameters: Sequence[Parameter], values: dict[str, Any], width: int) -> SettingColumns:
+def fit_parameter_columns(parameters: Sequence[Parameter], values: dict[str, Any], width: int) -> ParameterColumns:
     """Fit the columns in *width* cells; for lack of room, the unit is dropped, then the slider, then names are cut."""
     label = max((cell_len(parameter.label) for parameter in parameters), default=0)
     numbers = [parameter for parameter in parameters if parameter.scale]
@@ -166,10 +166,10 @@ def fit_setting_columns(parameters: Sequence[Parameter], values: dict[str, Any],
     fitter = ColumnFitter(width, MARK_WIDTH + 2 + value)
     min_label = min(label, MIN_LABEL_WIDTH)
     if not fitter.give("label", min_label, label):
-        return SettingColumns(min_label, 0, value, 0)
+        return ParameterColumns(min_label, 0, value, 0)
     has_unit = fitter.give("unit", unit + 1 if unit else 0, spare=2 * MIN_TRACK_WIDTH + 1)
     fitter.give("track", MIN_TRACK_WIDTH, MAX_TRACK_WIDTH)
-    return SettingColumns(fitter["label"], fitter["track"], value, unit if has_unit else 0)
+    return ParameterColumns(fitter["label"], fitter["track"], value, unit if has_unit else 0)
 
 
 def _get_unit(parameter: Parameter) -> str:
@@ -185,8 +185,8 @@ def format_parameter_value(parameter: Parameter, value: Any) -> str:
     return format_number(value)
 
 
-def format_setting_row(
-    parameter: Parameter, value: Any, columns: SettingColumns, width: int, is_current: bool, typed_text: str | None
+def format_parameter_row(
+    parameter: Parameter, value: Any, columns: ParameterColumns, width: int, is_current: bool, typed_text: str | None
 ) -> list[Run]:
     """Format the row of a setting in *width* cells; *typed_text* replaces the value while the user types one."""
     name = shorten(parameter.label, columns.label).ljust(columns.label)
@@ -259,7 +259,7 @@ def format_hint_variants(parameter: Parameter, value: Any, error: str) -> list[l
 
 
 @dataclass(frozen=True)
-class SettingDetails:
+class ParameterDetails:
     """Lines below the settings: fixed lines, lines that scroll with the current entry, and their click targets."""
 
     fixed_lines: list[list[Run]] = field(default_factory=list)
@@ -274,21 +274,21 @@ class SettingDetails:
         return next((target.line for target in self.click_targets if target.item == item), 0)
 
 
-def build_setting_details(
+def build_parameter_details(
     parameter: Parameter, value: Any, item: int, error: str, width: int, room: int = 99
-) -> SettingDetails:
+) -> ParameterDetails:
     """Build the lines below the settings: keys and entries of a list, or the longest hint of at most *room* lines."""
     width -= MARK_WIDTH
     if parameter.kind == "list" and list_entries(parameter, value):
         keys = format_list_keys(parameter, width)
-        return SettingDetails([[(keys, MUTED)]] if keys else [], *format_entries(parameter, value, width, item))
+        return ParameterDetails([[(keys, MUTED)]] if keys else [], *format_entries(parameter, value, width, item))
     forms = format_hint_variants(parameter, value, error)
     unbroken = (form for form in forms if all(count_cells(part[:1]) <= width for part in form[1:]))
     wrapped = [wrap_parts(form, width, gap=1) for form in unbroken]
-    return SettingDetails(next((lines for lines in wrapped if len(lines) <= room), wrapped[-1]))
+    return ParameterDetails(next((lines for lines in wrapped if len(lines) <= room), wrapped[-1]))
 
 
-def list_setting_lines(parameters: Sequence[Parameter]) -> list[int | str]:
+def list_parameter_lines(parameters: Sequence[Parameter]) -> list[int | str]:
     """Return the lines to show: the index of each setting and, in a chain, a policy's name before its settings."""
     lines: list[int | str] = []
     owner = ""

@@ -1,4 +1,4 @@
-"""Settings of a policy as rows with sliders, set by arrows, typing, space and the mouse."""
+"""Rows that show a policy's parameters as sliders, and the keys and mouse actions that change their values."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from context_tui.policies.parameters import Parameter
 from context_tui.policies.scales import parse_number
 from context_tui.tui.terminal.themes import MUTED
 from context_tui.tui.widgets.bindings import read_bindings
-from context_tui.tui.widgets.setting_lines import (
+from context_tui.tui.widgets.parameter_lines import (
     MARK_WIDTH,
     ClickTarget,
-    SettingColumns,
-    SettingDetails,
-    build_setting_details,
+    ParameterColumns,
+    ParameterDetails,
+    build_parameter_details,
     find_value_at_cell,
-    fit_setting_columns,
-    format_setting_row,
+    fit_parameter_columns,
+    format_parameter_row,
     list_entries,
-    list_setting_lines,
+    list_parameter_lines,
     move_entry,
     toggle_entry,
 )
@@ -49,8 +49,8 @@ class NumberEntry(Input, inherit_bindings=False):
         self.cursor_blink = self.can_focus = False
 
     @property
-    def _rows(self) -> SettingRows:
-        assert isinstance(self.parent, SettingRows)
+    def _rows(self) -> ParameterRows:
+        assert isinstance(self.parent, ParameterRows)
         return self.parent
 
     def action_accept(self) -> None:
@@ -64,7 +64,7 @@ class NumberEntry(Input, inherit_bindings=False):
             event.prevent_default()
 
 
-class SettingRows(LinesPane, can_focus=True):
+class ParameterRows(LinesPane, can_focus=True):
     """A list of a policy's settings, one row each, whose values can be changed by keys and mouse.
 
     Each change is reported at once, and the owner must then call ``show``, so that the next key starts from the new
@@ -72,8 +72,8 @@ class SettingRows(LinesPane, can_focus=True):
     """
 
     BINDING_GROUP_TITLE = "Parameters"
-    DEFAULT_CSS = "SettingRows { height: auto; padding: 0; }"
-    BINDINGS = read_bindings("setting-rows")
+    DEFAULT_CSS = "ParameterRows { height: auto; padding: 0; }"
+    BINDINGS = read_bindings("parameter-rows")
 
     class Moved(Message):
         """Posted when a different setting is selected."""
@@ -131,23 +131,23 @@ class SettingRows(LinesPane, can_focus=True):
     # Drawing
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return len(list_setting_lines(self.parameters)) + max(len(self._build_details(width)), 1)
+        return len(list_parameter_lines(self.parameters)) + max(len(self._build_details(width)), 1)
 
     @property
-    def columns(self) -> SettingColumns:
+    def columns(self) -> ParameterColumns:
         """The widths of the columns, fitted to the current width of the pane."""
-        return fit_setting_columns(self.parameters, self.values, self.content_size.width)
+        return fit_parameter_columns(self.parameters, self.values, self.content_size.width)
 
-    def _build_details(self, width: int, room: int = 99) -> SettingDetails:
+    def _build_details(self, width: int, room: int = 99) -> ParameterDetails:
         parameter = self.current_parameter
         if parameter is None:
-            return SettingDetails()
+            return ParameterDetails()
         value = self.values[parameter.name]
-        return build_setting_details(parameter, value, self._current_item, self.error, width, room)
+        return build_parameter_details(parameter, value, self._current_item, self.error, width, room)
 
     def _arrange_lines(self) -> tuple[list[int | str], list[list[Run]], list[ClickTarget]]:
         """Return the visible rows, the lines below, and the click targets, whose lines count from the widget's top."""
-        lines, height = list_setting_lines(self.parameters), self.content_size.height
+        lines, height = list_parameter_lines(self.parameters), self.content_size.height
         details = self._build_details(self.content_size.width)
         max_details = max(height - MIN_VISIBLE_ROWS, 1) if details.click_targets else height // 3
         room = min(len(details), max(height - len(lines), min(max_details, len(details))))
@@ -172,7 +172,7 @@ class SettingRows(LinesPane, can_focus=True):
         columns = self.columns
         policy_order = next((self.values[each.name] for each in self.parameters if each.ordered), ())
         rows, detail_lines = self._arrange_lines()[:2]
-        hidden_count = len(list_setting_lines(self.parameters)) - self._top - len(rows)
+        hidden_count = len(list_parameter_lines(self.parameters)) - self._top - len(rows)
         lines: list[list[Run]] = []
         for line in rows:
             if isinstance(line, str):
@@ -187,10 +187,10 @@ class SettingRows(LinesPane, can_focus=True):
         lines += [[(" " * MARK_WIDTH, ""), *line] for line in detail_lines]
         return lines
 
-    def _format_row(self, number: int, columns: SettingColumns, width: int) -> list[Run]:
+    def _format_row(self, number: int, columns: ParameterColumns, width: int) -> list[Run]:
         parameter, is_current = self.parameters[number], number == self.row
         text = self.typed_text if is_current else None
-        runs = format_setting_row(parameter, self.values[parameter.name], columns, width, is_current, text)
+        runs = format_parameter_row(parameter, self.values[parameter.name], columns, width, is_current, text)
         return set_background(runs) if is_current and self.has_focus_within else runs
 
     def on_descendant_blur(self) -> None:
@@ -221,7 +221,7 @@ class SettingRows(LinesPane, can_focus=True):
             self._update_footer_keys()
             self.refresh()
 
-    def action_step(self, steps: int) -> None:
+    def action_change_value(self, steps: int) -> None:
         """Change the value by *steps*; in a list, go to another entry or, with more than one step, move the entry."""
         parameter = self.current_parameter
         if parameter is None:

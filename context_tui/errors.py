@@ -22,8 +22,8 @@ MAX_MESSAGE_LENGTH = 2_000
 
 def shorten_message(text: str) -> str:
     """Shorten a long message in its middle, because it begins with the place and ends with the remedy."""
-    half = MAX_MESSAGE_LENGTH // 2 - 2
-    return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[:half]} … {text[-half:]}"
+    half_length = MAX_MESSAGE_LENGTH // 2 - 2
+    return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[:half_length]} … {text[-half_length:]}"
 
 
 class Error(Exception):

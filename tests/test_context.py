@@ -160,9 +160,9 @@ def test_an_id_that_is_used_again_is_that_of_the_last_call_before() -> None:
     for known in (facts, facts.copy()):
         rows = [next(known.blocks_of(message)) for message in range(1, len(known))]
         uses, results = [rows[at] for at in (0, 2, 4, 5, 7)], [rows[at] for at in (1, 3, 6, 8)]
-        assert [known.tool_use_of(row) for row in results] == [uses[at] for at in (0, 1, 3, 4)]
-        assert [known.tool_result_of(row) for row in uses] == [results[0], results[1], -1, results[2], results[3]]
-        assert known.tool_use_of(rows[-1]) == -1
+        assert [known.find_tool_use(row) for row in results] == [uses[at] for at in (0, 1, 3, 4)]
+        assert [known.find_tool_result(row) for row in uses] == [results[0], results[1], -1, results[2], results[3]]
+        assert known.find_tool_use(rows[-1]) == -1
     more = facts.copy()
     more.add_call(more.add_message(Role.ASSISTANT), "a", "Read", {})
     assert facts.repeated_calls != more.repeated_calls

@@ -57,7 +57,7 @@ def results_and_records(session: Session) -> Iterator[tuple[int, int]]:
     """The tool_results of a session with the record of each: of a message of results, one a block."""
     facts = session.facts
     for message in range(len(session)):
-        blocks, records = list(facts.blocks_of(message)), list(facts.records_of(message))
+        blocks, records = list(facts.blocks_of(message)), list(facts.iterate_records(message))
         if blocks and facts.kind[blocks[0]] == Kind.TOOL_RESULT:
             yield from zip(blocks, records, strict=True)
 

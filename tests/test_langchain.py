@@ -64,7 +64,7 @@ def test_inputs_are_cleared_too(build: Any) -> None:
     plan = build_plan(session, policy, policy.Params(trigger=20_000, clear_tool_inputs=True))
     facts = session.facts
     calls = {row for row in plan.changes if facts.kind[row] == Kind.TOOL_USE}
-    assert calls == {facts.tool_use_of(row) for row in plan.changes if facts.kind[row] == Kind.TOOL_RESULT} != set()
+    assert calls == {facts.find_tool_use(row) for row in plan.changes if facts.kind[row] == Kind.TOOL_RESULT} != set()
     assert {plan.changes[row].body.text for row in calls} == {"{}"}
 
 

@@ -12,7 +12,7 @@ import pytest
 from textual.widgets import Static
 
 from benchmarks.pty import Terminal
-from context_tui.app.state import EMPTY_STATE, InspectorState, read_state, state_path, write_state
+from context_tui.app.state import EMPTY_STATE, InspectorState, read_state, find_state_path, write_state
 from context_tui.policies.registry import DEFAULT_POLICY
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.inspector.screen import InspectorScreen
@@ -49,9 +49,9 @@ def test_where_nothing_can_be_written_nothing_is_kept(tmp_path: Path) -> None:
 
 
 def test_its_place_can_be_named_or_be_nowhere() -> None:
-    assert state_path({"CONTEXT_TUI_STATE": "/x/s.json"}) == Path("/x/s.json")
-    assert state_path({"CONTEXT_TUI_STATE": ""}) is None
-    assert str(state_path({})).endswith(os.path.join("context-tui", "state.json"))
+    assert find_state_path({"CONTEXT_TUI_STATE": "/x/s.json"}) == Path("/x/s.json")
+    assert find_state_path({"CONTEXT_TUI_STATE": ""}) is None
+    assert str(find_state_path({})).endswith(os.path.join("context-tui", "state.json"))
 
 
 def test_what_is_not_known_or_valid_any_more_is_left_out() -> None:

@@ -30,7 +30,7 @@ def cuts(session: Session) -> Iterator[tuple[int, int]]:
     """Each message whose records all come behind those of the messages before it, and the byte at which it begins."""
     facts, written = session.facts, 0
     for message in range(len(session)):
-        rows = [row for row in facts.records_of(message) if message not in facts.shared_record]
+        rows = [row for row in facts.iterate_records(message) if message not in facts.shared_record]
         places = [facts.record_place[row] for row in rows]
         if message and places and min(places) >= written:
             yield message, min(places)

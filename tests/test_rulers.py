@@ -56,7 +56,7 @@ def check_sums(session: Session, sizes: TokenTable) -> None:
     assert (
         content
         == sizes.compute_prefix_sums(context)[-1]
-        == sum(sizes.block_tokens(context, r) for m in context.order for r in facts.blocks_of(m))
+        == sum(sizes.count_block_tokens(context, r) for m in context.order for r in facts.blocks_of(m))
     )
 
 
@@ -149,7 +149,7 @@ def test_what_was_cleared_before_takes_what_stands_in_its_place(tmp_path: Path) 
     context, sizes = session.context_at(), build_calibrated_table(session.facts)
     assert len(context.replacements) == 2
     check_sums(session, sizes)
-    freed = sum(sizes.blocks[row] - sizes.block_tokens(context, row) for row in context.replacements)
+    freed = sum(sizes.blocks[row] - sizes.count_block_tokens(context, row) for row in context.replacements)
     assert freed == pytest.approx(70_000 // 4 * RATES["tool_result"], rel=0.03)
     hidden = measure_context(context, sizes).not_in_file
     assert hidden == pytest.approx(90_000, rel=0.01), "what was cleared is not missing"

@@ -36,7 +36,7 @@ class Config(NamedTuple):
     settings: Mapping[str, SavedSettings] = {}
 
 
-def config_path(environ: Mapping[str, str] | None = None) -> Path:
+def find_config_path(environ: Mapping[str, str] | None = None) -> Path:
     """Return the path of the configuration file: ``$CONTEXT_TUI_CONFIG`` or, if unset, the system's usual path."""
     if path := (os.environ if environ is None else environ).get("CONTEXT_TUI_CONFIG"):
         return Path(path)
@@ -66,7 +66,7 @@ def read_tables(path: Path) -> dict[str, Any]:
 
 def read_config(path: Path | None = None) -> Config:
     """Read and check the configuration file, raising ConfigError if the file or a setting is invalid."""
-    path = path or config_path()
+    path = path or find_config_path()
     tables = read_tables(path)
     theme = tables.get("theme")
     if theme is not None and not isinstance(theme, str):
@@ -118,7 +118,7 @@ def save_settings(name: str, settings: SavedSettings, path: Path | None = None) 
             document.append("settings", tomlkit.table(is_super_table=True))
         document["settings"][name] = table
 
-    return _edit_file(path or config_path(), change)
+    return _edit_file(path or find_config_path(), change)
 
 
 def save_theme(theme: str, path: Path | None = None) -> Path:
@@ -127,7 +127,7 @@ def save_theme(theme: str, path: Path | None = None) -> Path:
     def change(document: TOMLDocument) -> None:
         document["theme"] = theme
 
-    return _edit_file(path or config_path(), change)
+    return _edit_file(path or find_config_path(), change)
 
 
 def _edit_file(path: Path, edit: Callable[[TOMLDocument], None]) -> Path:

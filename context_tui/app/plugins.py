@@ -102,7 +102,7 @@ class Plugins(Mapping[str, T], Generic[T]):
     def __len__(self) -> int:
         return len(self.built_in) + len(self._extensions[0])
 
-    def origin(self, name: str) -> str:
+    def get_origin(self, name: str) -> str:
         """Return the origin of a plug-in: ``built in``, ``package NAME``, the path of a file, or "" if unknown."""
         return "built in" if name in self.built_in else self._origins.get(name, "")
 
@@ -125,7 +125,7 @@ class Plugins(Mapping[str, T], Generic[T]):
 
         instances: dict[str, T] = {}
         broken: list[BrokenPlugin] = []
-        for entry in sorted(entry_points(group=self.group), key=lambda entry: (entry.name, _package_name(entry))):
+        for entry in sorted(entry_points(group=self.group), key=lambda entry: (entry.name, _get_package_name(entry))):
             if entry.name in self.built_in:
                 reason = "a built-in one has the same name"
             elif entry.name in instances:
@@ -136,11 +136,11 @@ class Plugins(Mapping[str, T], Generic[T]):
                         instance, reason = _call_in_thread(partial(self._load, entry))
                     if not reason:
                         instances[entry.name] = self._wrap(instance)
-                        self._origins[entry.name] = f"package {_package_name(entry)}"
+                        self._origins[entry.name] = f"package {_get_package_name(entry)}"
                 except Exception as error:
                     reason = _format_error(error)
             if reason:
-                broken.append(BrokenPlugin(entry.name, _package_name(entry), shorten_message(reason)))
+                broken.append(BrokenPlugin(entry.name, _get_package_name(entry), shorten_message(reason)))
         self._add_files(instances, broken)
         for plugin in broken:
             getLogger(__name__).warning("%s %s", self._noun, plugin)  # on stderr by default
@@ -187,9 +187,9 @@ class Guard:
 
     def __getattr__(self, name: str) -> Any:
         member = getattr(self._wrapped, name)
-        return partial(self._ask, member, self._quiet[name]) if name in self._quiet else member
+        return partial(self._call_member, member, self._quiet[name]) if name in self._quiet else member
 
-    def _ask(self, member: Callable[..., Any], quiet: QuietMember, *args: Any) -> Any:
+    def _call_member(self, member: Callable[..., Any], quiet: QuietMember, *args: Any) -> Any:
         try:
             answer = member(*args)
             if quiet.is_list:
@@ -200,8 +200,8 @@ class Guard:
             return [] if quiet.is_list else quiet.default
         return answer if isinstance(answer, quiet.kind) else quiet.default
 
-    def call(self, error: type[Error], where: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call *function*, a method of the wrapped object; convert its exceptions to *error* with the place *where*.
+    def call(self, error: type[Error], prefix: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call *function*, a method of the wrapped object; convert its exceptions to *error* with the place *prefix*.
 
         Errors of this package and OSError are not converted.
         """
@@ -211,16 +211,16 @@ class Guard:
             raise
         except BaseException as failed:
             reason = truncate_name(f"{type(failed).__name__}: {failed}")
-            raise self.fail(error, f"{reason}{format_place(failed, type(self._wrapped).__module__)}", where) from failed
+            raise self.fail(error, f"{reason}{format_place(failed, type(self._wrapped).__module__)}", prefix) from failed
 
-    def fail(self, error: type[Error], reason: str, where: str = "") -> Error:
-        """Return an exception of type *error* that states the place (*where*), the wrapped object and the reason."""
-        return error(f"{where}{self._noun} {self._wrapped.name} failed: {reason}{self._advice}")
+    def fail(self, error: type[Error], reason: str, prefix: str = "") -> Error:
+        """Return an exception of type *error* that states the place (*prefix*), the wrapped object and the reason."""
+        return error(f"{prefix}{self._noun} {self._wrapped.name} failed: {reason}{self._advice}")
 
-    def check(self, error: type[Error], answer: object, kind: type[R], reason: str, where: str = "") -> R:
+    def check(self, error: type[Error], answer: object, kind: type[R], reason: str, prefix: str = "") -> R:
         """Return *answer* if it is a *kind*; else raise *error* with *reason*, in which ``{}`` stands for its type."""
         if not isinstance(answer, kind):
-            raise self.fail(error, reason.format(type(answer).__name__), where)
+            raise self.fail(error, reason.format(type(answer).__name__), prefix)
         return answer
 
 
@@ -257,5 +257,5 @@ def _format_error(error: BaseException) -> str:
     return str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
 
 
-def _package_name(entry: EntryPoint) -> str:
+def _get_package_name(entry: EntryPoint) -> str:
     return entry.dist.name if entry.dist else "?"

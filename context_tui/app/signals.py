@@ -18,7 +18,7 @@ class Terminated(KeyboardInterrupt):
 
     def __init__(self, signum: int) -> None:
         super().__init__(signal.Signals(signum).name)
-        self.exit_code = exit_code_of(signum)
+        self.exit_code = get_exit_code(signum)
 
 
 def find_termination(error: BaseException | None) -> Terminated | None:
@@ -28,7 +28,7 @@ def find_termination(error: BaseException | None) -> Terminated | None:
     return error
 
 
-def exit_code_of(signum: int) -> int:
+def get_exit_code(signum: int) -> int:
     """Return the exit code that shells report for a process ended by signal *signum*."""
     return 128 + signum
 

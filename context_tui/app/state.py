@@ -23,7 +23,7 @@ class InspectorState(NamedTuple):
 EMPTY_STATE = InspectorState()
 
 
-def state_path(environ: Mapping[str, str] | None = None) -> Path | None:
+def find_state_path(environ: Mapping[str, str] | None = None) -> Path | None:
     """Return the path of the state file, or None if ``$CONTEXT_TUI_STATE`` is empty, so that no state is saved."""
     path = (os.environ if environ is None else environ).get("CONTEXT_TUI_STATE")
     if path is not None:

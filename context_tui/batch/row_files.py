@@ -43,12 +43,12 @@ class SweepJournal:
         self.path, self.rows = path, dict[tuple[str, str], SweepRow]()
         self._header: dict[str, Any] = {"schema": SCHEMA, "version": __version__, "how": asdict(options)}
         self._sources = {place.name: place for place in sources}
-        goes_on = resume and path.exists()
+        is_resumed = resume and path.exists()
         if path.exists() and not resume and not force:
             raise SweepFileError(f"{path} already exists; continue it with --resume or replace it with --force")
         try:
-            end = self._read_rows() if goes_on else 0
-            self._file: IO[str] = path.open("r+" if goes_on else "w", encoding="ascii")
+            end = self._read_rows() if is_resumed else 0
+            self._file: IO[str] = path.open("r+" if is_resumed else "w", encoding="ascii")
             self._file.truncate(end)
             self._file.seek(end)
         except OSError as error:

@@ -54,8 +54,8 @@ def run(arguments: Sequence[str]) -> int:
         _print_report(rows, len(analyses))
         _print_instructions(instructions)
         if rows or instructions:
-            remark = "A recording shows what followed, not what would have followed without the compaction;"
-            print_lines("", remark, "docs/aftermath.md defines each column.")
+            caveat = "A recording shows what followed, not what would have followed without the compaction;"
+            print_lines("", caveat, "docs/aftermath.md defines each column.")
     return ExitCode.DONE if options.max_absent is None else _check_limit(instructions, options.max_absent)
 
 
@@ -68,8 +68,8 @@ def _check_limit(instructions: Sequence[tuple[str, CompactionInstructions]], lim
     counts = [(name, each, each.count(Outcome.ABSENT, InstructionSource.USER)) for name, each in instructions]
     for name, compaction, count in counts:
         if count > limit:
-            absent = format_count(count, "typed instruction")
-            print_notice(f"{name}:{compaction.message}: {absent} absent; limit {limit:,}")
+            absent_text = format_count(count, "typed instruction")
+            print_notice(f"{name}:{compaction.message}: {absent_text} absent; limit {limit:,}")
     if any(count > limit for _, _, count in counts):
         return ExitCode.FAILED
     if not any(trace.placed.source is InstructionSource.USER for _, each in instructions for trace in each.traces):

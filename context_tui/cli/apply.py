@@ -172,8 +172,8 @@ def print_report(report: dict[str, Any], result: files.ExportResult, request: Ne
     print_lines(f"unpaired calls and results: {inherited:,} already in the recording, {introduced:,} introduced")
     print_lines(*(f"note: {loss}" for loss in report["losses"]))
     if report["out"] is None:
-        rest = "everything else" if result.losses else "everything"
-        print_lines(f"nothing was written; {result.format} can represent {rest}")
+        kept_text = "everything else" if result.losses else "everything"
+        print_lines(f"nothing was written; {result.format} can represent {kept_text}")
         return
     if result.backup:
         print_lines(f"backup of the original database: {make_visible(result.backup)}")

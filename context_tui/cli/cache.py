@@ -85,9 +85,9 @@ _get_agent, _get_project = attrgetter("session.agent"), attrgetter("session.proj
 
 def _print_report(sessions: Sequence[break_report.SessionBreaks], case_count: int) -> None:
     recorded = [each for each in sessions if each.history.has_cache]
-    without = len(sessions) - len(recorded)
-    if without:
-        subject = format_count(without, "session records", "sessions record")
+    unrecorded_count = len(sessions) - len(recorded)
+    if unrecorded_count:
+        subject = format_count(unrecorded_count, "session records", "sessions record")
         print_notice(f"{subject} no tokens read from a cache or written to one" if recorded else _describe(sessions))
     if not recorded:
         return
@@ -156,10 +156,10 @@ def _print_comparison(pairs: Sequence[tuple[CacheHistory, CacheHistory]]) -> Non
     rows = [(each.recorded, each.inferred or "no break", each.breaks) for each in comparisons]
     print_table("check: recorded causes, and those inferred without them", ("recorded", "inferred", "breaks"), rows)
     total = sum(each.breaks for each in comparisons)
-    right = sum(each.breaks for each in comparisons if each.recorded == each.inferred)
+    same_count = sum(each.breaks for each in comparisons if each.recorded == each.inferred)
     by_cause = {each.recorded: 0 for each in comparisons}
     for each in comparisons:
         by_cause[each.recorded] += each.breaks
-    most = max(by_cause, key=lambda cause: by_cause[cause])
-    share = by_cause[most] / total
-    print_lines(f"  {right} of {total} agree ({right / total:.0%}); always '{most}' would be {share:.0%}")
+    main_cause = max(by_cause, key=lambda cause: by_cause[cause])
+    agreement = f"{same_count} of {total} agree ({same_count / total:.0%})"
+    print_lines(f"  {agreement}; always '{main_cause}' would be {by_cause[main_cause] / total:.0%}")

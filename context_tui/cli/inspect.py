@@ -91,8 +91,8 @@ def format_status_line(session: Session, at: int | None = None) -> str:
 
 
 def _find_compaction_keys(session: Session) -> set[tuple[str, int]]:
-    silent = (("silent", drop.message) for drop in session.drops if drop.cleared_blocks)
-    return {*((each.kind, each.message) for each in session.facts.compactions), *silent}
+    silent_drops = (("silent", drop.message) for drop in session.drops if drop.cleared_blocks)
+    return {*((each.kind, each.message) for each in session.facts.compactions), *silent_drops}
 
 
 def _format_newest_compaction(session: Session, known_keys: set[tuple[str, int]]) -> str:
@@ -262,8 +262,8 @@ def _build_drop_reports(
     session: Session, at: int, compactions: Sequence[RecordedCompaction], uses: UseIndex | None
 ) -> list[dict[str, Any]]:
     """Build reports on the drops of the recorded size; drops that cleared results are also in *compactions*."""
-    silent = [each for each in compactions if each.kind == "silent"]
-    sides = {each.message: _build_sides_report(each, uses) for each in silent} if uses else {}
+    silent_drops = [each for each in compactions if each.kind == "silent"]
+    sides = {each.message: _build_sides_report(each, uses) for each in silent_drops} if uses else {}
     facts, drops = session.facts, [drop for drop in session.drops if drop.message < at]
     owners = {facts.block_message[row] for drop in drops for row in drop.cleared_blocks}
     ordinals = {row: number for owner in owners for number, row in enumerate(facts.blocks_of(owner))}
@@ -494,8 +494,8 @@ def _print_sides(compactions: list[dict[str, Any]]) -> None:
     cells = itemgetter("message", "tokens", "later", "tier")
     reused_rows = []
     for compaction, reused in ((each, reused) for each in compactions for reused in each["came_back"]):
-        still_held = ", ".join(f"#{at:,}" for at in reused["still_in_context"]) or "nothing"
-        reused_rows.append((compaction["message"], *cells(reused), still_held, reused["evidence"]))
+        held_text = ", ".join(f"#{at:,}" for at in reused["still_in_context"]) or "nothing"
+        reused_rows.append((compaction["message"], *cells(reused), held_text, reused["evidence"]))
     reused_heads = ("compaction", "lost", "tokens", "needed at", "as", "still in context", "evidence")
     print_table("lost by a compaction and needed later", reused_heads, reused_rows)
 

@@ -162,8 +162,8 @@ def print_report(session: Session, plan: Plan, request: NextRequest) -> None:
     policy = find_policy(plan.policy)
     if policy.phases and not plan.trigger.fires:
         message = find_first_firing(session, policy, plan.params)  # type: ignore[arg-type]
-        never = f"{format_no_firing(plan.policy, session)} in this session"
-        print_lines(never if message is None else f"first fires before message {message:,}")
+        never_text = f"{format_no_firing(plan.policy, session)} in this session"
+        print_lines(never_text if message is None else f"first fires before message {message:,}")
     print_lines(*(f"note: {loss}" for loss in list_unreadable(session.facts)))
     if not plan.has_changes:
         return

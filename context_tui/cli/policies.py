@@ -84,7 +84,7 @@ def _get_spec(policy: Policy) -> PolicySpec | None:
 
 
 def _find_origin(policy: Policy) -> str:
-    return "preset" if policy.name in PRESETS else POLICIES.origin(policy.name)
+    return "preset" if policy.name in PRESETS else POLICIES.get_origin(policy.name)
 
 
 def _format_policy_lines(policy: Policy, *, limits: bool) -> Iterator[str]:

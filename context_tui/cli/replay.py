@@ -290,11 +290,11 @@ def _print_backtest(backtest: PolicyBacktest) -> None:
     if former_settings := backtest.former_settings:
         print_lines(f"  settings of the agent version named in the file: {', '.join(former_settings)}")
     if threshold := backtest.threshold:
-        hits = sum(each.is_hit for each in backtest.fitted_results)
+        hit_count = sum(each.is_hit for each in backtest.fitted_results)
         count = format_count(threshold.of, "compaction")
         print_lines(
             f"  thresholds above {threshold.above:,} up to {threshold.most:,} tokens explain {threshold.explains:,}"
-            f" of {count}; at {threshold.most:,} it fires within one call of {hits:,}"
+            f" of {count}; at {threshold.most:,} it fires within one call of {hit_count:,}"
         )
 
 

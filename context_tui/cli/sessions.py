@@ -94,7 +94,7 @@ def _filter_entries(entries: Sequence[SessionEntry], options: Any, reader: Overv
         matches = [reader.read_place(entry) for entry in matches]
     matches = [entry for entry in matches if options.agent in (None, entry.agent)]
     if options.here:
-        matches = [entry for entry in matches if entry.group == discovery.THIS_PROJECT or _is_here(entry)]
+        matches = [entry for entry in matches if entry.group == discovery.THIS_PROJECT or _is_in_working_folder(entry)]
     if options.project:
         text = options.project.casefold()
         # Some agents name the folder of a session's file after the path of the project.
@@ -106,9 +106,9 @@ def _filter_entries(entries: Sequence[SessionEntry], options: Any, reader: Overv
     return matches
 
 
-def _is_here(entry: SessionEntry) -> bool:
-    here = find_working_folder()
-    return bool(entry.info.cwd) and os.path.normpath(here / entry.info.cwd) == str(here)
+def _is_in_working_folder(entry: SessionEntry) -> bool:
+    working_folder = find_working_folder()
+    return bool(entry.info.cwd) and os.path.normpath(working_folder / entry.info.cwd) == str(working_folder)
 
 
 def _has_words(entry: SessionEntry, words: Sequence[str], reader: OverviewReader, *, brief: bool) -> bool:
@@ -167,7 +167,7 @@ def _build_row_report(row: SessionRow) -> dict[str, Any]:
         "agent": row.agent,
         "project": row.project,
         "cwd": overview.cwd or info.cwd or None,
-        "here": row.entry.group == discovery.THIS_PROJECT or _is_here(row.entry),
+        "here": row.entry.group == discovery.THIS_PROJECT or _is_in_working_folder(row.entry),
         "title": row.title,
         "model": overview.model or None,
         "time": info.time or None,

@@ -277,14 +277,14 @@ class SweepProgress:
 
     def __init__(self, sessions: int, settings: int, purpose: str = "") -> None:
         self.done, self._total, self._settings, self._purpose = 0, sessions, settings, purpose
-        self._live, self._started, self._reported_tenths = sys.stderr.isatty(), time.monotonic(), 0
+        self._is_live, self._started, self._reported_tenths = sys.stderr.isatty(), time.monotonic(), 0
 
     def __enter__(self) -> SweepProgress:
         self._draw()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._live:
+        if self._is_live:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
@@ -296,7 +296,7 @@ class SweepProgress:
     def _draw(self) -> None:
         sessions, settings = format_count(self._total, "session"), format_count(self._settings, "setting")
         text = f"{self._purpose}{self.done:,} of {sessions} done, with {settings} each"
-        if self._live:
+        if self._is_live:
             remaining_s = (time.monotonic() - self._started) / self.done * (self._total - self.done) if self.done else 0
             text += f", about {remaining_s:,.0f} s remaining" if remaining_s >= 1 else ""
             sys.stderr.write(f"\r\x1b[K{text}")
@@ -426,25 +426,25 @@ def _build_setting_row(sweep: Sweep, totals: Totals, numbers: Mapping[str, int])
 
 
 def _format_rank(sweep: Sweep, name: str, numbers: Mapping[str, int]) -> str:
-    standing, points = sweep.dominance, sweep.dominance.points
+    dominance, points = sweep.dominance, sweep.dominance.points
     if name in sweep.idle:
         return "never fires"
-    if dominator := standing.dominated_by.get(name):
+    if dominator := dominance.dominated_by.get(name):
         return f"dominated by #{numbers[dominator]}"
     if name in sweep.best:
         return "front, at its knee" if name == sweep.knee else "front"
-    equal = next((each for each in standing.frontier if points[each] == points[name]), None)
+    equal = next((each for each in dominance.frontier if points[each] == points[name]), None)
     return f"same as #{numbers[equal]}" if equal else ""
 
 
 def _format_standing(sweep: Sweep) -> list[str]:
-    standing, current = sweep.dominance, sweep.current
-    dominating = standing.dominated_by.get(current)
+    dominance, current = sweep.dominance, sweep.current
+    dominating = dominance.dominated_by.get(current)
     rank = f"dominated by {format_setting(sweep, dominating)}" if dominating else "on the Pareto front"
     rank = "it never fires" if current in sweep.idle else rank
     lines = [f"current setting ({format_setting(sweep, current)}): {rank}"]
-    if standing.best and standing.best != current:
-        added = _format_saved(sweep, standing.points[standing.best].saved - standing.points[current].saved)
-        best = format_setting(sweep, standing.best)
+    if dominance.best and dominance.best != current:
+        added = _format_saved(sweep, dominance.points[dominance.best].saved - dominance.points[current].saved)
+        best = format_setting(sweep, dominance.best)
         lines.append(f"best setting ({best}): {added} more, with no more {sweep.regret_name}")
     return lines

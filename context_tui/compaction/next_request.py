@@ -79,9 +79,9 @@ def _count_removed_tokens(plan: Plan, table: TokenTable | None) -> int:
     if not plan.dropped_ranges:
         return removed
     positions = index_context(plan.context).position_of
-    standing = context_size.find_standing_tokens(plan.context, table)
-    remaining = (message for message in standing if message in positions)
-    return removed - sum(standing[each] for each in remaining if plan.find_action(positions[each]))
+    standing_tokens = context_size.find_standing_tokens(plan.context, table)
+    remaining = (message for message in standing_tokens if message in positions)
+    return removed - sum(standing_tokens[each] for each in remaining if plan.find_action(positions[each]))
 
 
 def _measure_removed_tokens(plan: Plan, table: TokenTable) -> int:
@@ -95,5 +95,5 @@ def _measure_removed_tokens(plan: Plan, table: TokenTable) -> int:
     position_of = index_context(context).position_of if plan.dropped_ranges and changes else {}
     for row, body in collect_bodies(changes).items():
         if not plan.dropped_ranges or not plan.find_action(position_of[context.facts.block_message[row]]):
-            removed += table.block_tokens(context, row) - table.count_body(row, body)
+            removed += table.count_block_tokens(context, row) - table.count_body(row, body)
     return removed

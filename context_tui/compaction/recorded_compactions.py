@@ -153,7 +153,7 @@ def _build_recorded_compaction(session: Session, event: Compaction | Drop, sizes
     sizes.move_to(at, until=at - 1)
     epoch = epoch_at(facts, at)
     request = find_request_before(facts, at, max(epoch.start, find_last_rewrite(facts, at - 1)))
-    tokens = sizes.believed_size(epoch, at, request).tokens if sizes.message_count(epoch, at) else None
+    tokens = sizes.believed_size(epoch, at, request).tokens if sizes.count_messages(epoch, at) else None
     kind: CompactionKind = "full" if event.kind == "full" else "micro"
     return RecordedCompaction(session, at, kind, event, tokens, request >= 0, _find_recorded_tokens_after(facts, event))
 

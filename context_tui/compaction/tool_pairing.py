@@ -166,7 +166,7 @@ def assign_unique_ids(messages: list[Message]) -> tuple[list[Message], dict[str,
     places = [*iterate_block_positions(messages)]
     present = {call_id for _, kind, _, _, call_id in places if kind}
     assigned: set[str] = set()
-    tried: dict[str, int] = {}
+    suffixes: dict[str, int] = {}
     renamed: dict[str, str] = {}
     ids: dict[tuple[int, int], str] = {}
     new_ids: dict[str, deque[str]] = {}  # new ids by old id, in the previous assistant turn
@@ -175,7 +175,7 @@ def assign_unique_ids(messages: list[Message]) -> tuple[list[Message], dict[str,
             new_ids = {}
         for _, kind, message, block, old_id in turn:
             if kind == "call" and role == "assistant":
-                new_id = _make_unique_id(old_id, assigned, present, tried)
+                new_id = _make_unique_id(old_id, assigned, present, suffixes)
                 new_ids.setdefault(old_id, deque()).append(new_id)
             elif kind == "result" and role == "user" and new_ids.get(old_id):
                 new_id = new_ids[old_id].popleft()
@@ -195,13 +195,13 @@ def _rename_call_ids(message: Message, at: int, ids: dict[tuple[int, int], str])
     return {**message, "content": content}
 
 
-def _make_unique_id(call_id: str, assigned: set[str], present: set[str], tried: dict[str, int]) -> str:
-    """Return *call_id* if it is free, else an id with the next free number after the last one in *tried*."""
-    new_id, number = call_id, tried.get(call_id, 1)
+def _make_unique_id(call_id: str, assigned: set[str], present: set[str], suffixes: dict[str, int]) -> str:
+    """Return *call_id* if it is free, else an id with the next free number after the last one in *suffixes*."""
+    new_id, number = call_id, suffixes.get(call_id, 1)
     while not new_id or new_id in assigned or (new_id != call_id and new_id in present):
         number += 1
         new_id = f"{call_id}-{number}" if call_id else f"call-{number - 1}"
-    tried[call_id] = number
+    suffixes[call_id] = number
     assigned.add(new_id)
     return new_id
 

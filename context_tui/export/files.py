@@ -290,10 +290,10 @@ def _read_messages(session: Session) -> list[Message]:
 
 def _check_input(session: Session) -> None:
     try:
-        same = find_recording(session).content.is_unchanged()
+        is_unchanged = find_recording(session).content.is_unchanged()
     except UnreadableSession as error:
         raise ExportError(f"{error}; nothing was written") from None
-    if not same:
+    if not is_unchanged:
         raise _build_changed_error(session)
 
 

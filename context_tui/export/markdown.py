@@ -53,15 +53,15 @@ def _format_parts(session: Session, messages: list[Message], losses: Losses) -> 
         if message in starts:
             turn += 1
             yield f"## Turn {turn:,}"
-        who = "assistant" if facts.role[message] == Role.ASSISTANT else "user"
+        role = "assistant" if facts.role[message] == Role.ASSISTANT else "user"
         summary = " (summary)" if facts.flags[message] & MessageFlag.SUMMARY else ""
-        yield f"### #{message} {who}{summary}{_format_time(facts.time[message])}"
+        yield f"### #{message} {role}{summary}{_format_time(facts.time[message])}"
         rows = list(facts.blocks_of(message))
         injected = [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in rows]
         if len(rows) != len(content_message["content"]):  # some were removed
             injected = [False] * len(content_message["content"])
-        for block, put_in in zip(content_message["content"], injected, strict=True):
-            yield from _format_block(block, put_in, calls, losses)
+        for block, is_injected in zip(content_message["content"], injected, strict=True):
+            yield from _format_block(block, is_injected, calls, losses)
 
 
 def _format_header(session: Session) -> Iterator[str]:

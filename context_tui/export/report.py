@@ -149,12 +149,12 @@ def _format_study(study: Study) -> str:
     if not replay.firings:
         return f"{label} {format_never_fired(replay)}."
     savings = format_savings(study.price)
-    needed = f"{regret.used_later:,} of {format_count(regret.dropped, 'dropped block')} were needed later"
+    needed_text = f"{regret.used_later:,} of {format_count(regret.dropped, 'dropped block')} were needed later"
     table = study.price.rate_table
     unit = "" if table.unit == "USD" else f" Costs are in {table.note}."
     return (
         f"{label} fires {format_count(len(replay.firings), 'time')}. {savings[0].upper()}{savings[1:]} "
-        f"{needed} ({regret.tokens_used_later:,} tokens).{unit}"
+        f"{needed_text} ({regret.tokens_used_later:,} tokens).{unit}"
     )
 
 
@@ -209,7 +209,7 @@ def _build_study_tables(study: Study, with_text: bool) -> list[Table]:
 
 def _describe_block(facts: Facts, case: RegretCase, with_path: bool) -> str:
     """Return a name for a dropped block: its tool and its file, with the folders of the file only if *with_path*."""
-    use = facts.tool_use_of(case.row)
+    use = facts.find_tool_use(case.row)
     path = facts.paths[facts.path[use]] if use >= 0 and facts.path[use] >= 0 else ""
     name = facts.tool_name(case.row) or PART_NAMES[categorize_block(facts, case.message, case.row)]
     return sanitize_line(f"{name} {path if with_path else PureWindowsPath(path).name}".strip())

@@ -139,7 +139,7 @@ def _draw_sizes(chart: SizeChart) -> str:
         title = f"<title>window {chart.window:,}</title>"
         parts.append(f'<line class="window" x1="{LEFT}" x2="{CHART_WIDTH}" y1="{y:.1f}" y2="{y:.1f}">{title}</line>')
     for number, (name, sizes) in enumerate(chart.lines):
-        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in _thin_out(sizes, MAX_POINTS)))
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in _downsample(sizes, MAX_POINTS)))
         title = f"<title>{_escape(name)}</title>"
         parts.append(f'<polyline class="line s{number % HUES}" points="{points}">{title}</polyline>')
     for call, text in chart.events:
@@ -155,7 +155,7 @@ def _draw_sizes(chart: SizeChart) -> str:
     return f'<figure class="sizes">{svg}<figcaption>{label.capitalize()}: {keys}{note}</figcaption></figure>'
 
 
-def _thin_out(sizes: Sequence[int], points: int) -> Iterator[tuple[int, int]]:
+def _downsample(sizes: Sequence[int], points: int) -> Iterator[tuple[int, int]]:
     """Yield at most *points* calls with context sizes. Calls that share a point yield the largest of their sizes."""
     step = max(math.ceil(len(sizes) / points), 1)
     for call in range(0, len(sizes), step):
@@ -192,7 +192,7 @@ def _format_markdown_sizes(chart: SizeChart) -> Iterator[str]:
     yield f"Size of the context at each call, {BLOCKS[-1]} being {top:,} tokens:"
     lines = list[str]()
     for name, sizes in chart.lines:
-        signs = (BLOCKS[(len(BLOCKS) - 1) * size // top] for _, size in _thin_out(sizes, MAX_TEXT_POINTS))
+        signs = (BLOCKS[(len(BLOCKS) - 1) * size // top] for _, size in _downsample(sizes, MAX_TEXT_POINTS))
         lines.append(f"{''.join(signs)}  {sanitize_line(name)}, at most {max(sizes, default=0):,}")
     yield "\n".join(["```text", *lines, "```"])
 

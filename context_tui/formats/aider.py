@@ -66,8 +66,8 @@ class AiderShape(DocumentShape):
             usage = message_builder.UsageRecord(_parse_usage(text))
             if model is None:
                 return usage
-            named = message_builder.MetadataRecord(model=truncate_name(model[1]))
-            return message_builder.group_records(named, usage)
+            model_record = message_builder.MetadataRecord(model=truncate_name(model[1]))
+            return message_builder.group_records(model_record, usage)
         blocks = [build_text(text)]
         if value["kind"] == "reflected":
             return message_builder.MessageRecord(Role.USER, blocks, is_injected=True)
@@ -105,8 +105,8 @@ def _parse_elements(text: str, time: str) -> Iterator[dict[str, str]]:
     for speaker, lines in [*_split_by_speaker(text), ("", "")]:
         kind = speaker
         if kind == "console":
-            goes_on = current == "reflected" and _FAILED_EDIT_END not in texts[-1]
-            if goes_on or _FAILED_EDIT_PATTERN.match(lines):
+            is_continued = current == "reflected" and _FAILED_EDIT_END not in texts[-1]
+            if is_continued or _FAILED_EDIT_PATTERN.match(lines):
                 kind = "reflected"
             elif _TOKENS_PATTERN.search(lines):
                 kind = "counts"
@@ -118,12 +118,12 @@ def _parse_elements(text: str, time: str) -> Iterator[dict[str, str]]:
 
 
 def _split_by_speaker(text: str) -> Iterator[tuple[str, str]]:
-    kind, lines, previous_kind, goes_on = "said", list[str](), "blank", False
+    kind, lines, previous_kind, is_continued = "said", list[str](), "blank", False
     for line in (raw_line.rstrip("\r") for raw_line in text.split("\n")):
         has_line_end, is_typed = line.endswith("  "), line.startswith("#### ") and line.endswith("  ")
-        if goes_on and not (is_typed and not lines[-1].strip()):
+        if is_continued and not (is_typed and not lines[-1].strip()):
             lines.append(line.strip())
-            goes_on = not has_line_end
+            is_continued = not has_line_end
             continue
         if not line.strip():
             lines.append("")
@@ -133,7 +133,7 @@ def _split_by_speaker(text: str) -> Iterator[tuple[str, str]]:
             speaker, content = "typed", line[5:-2]
         elif previous_kind == "console" or (line.startswith(">") and has_line_end and previous_kind != "said"):
             speaker, content = "console", line.removeprefix(">").strip()
-            goes_on = not has_line_end
+            is_continued = not has_line_end
         else:
             speaker, content = "said", line
         if speaker != kind or speaker == "console" or (speaker == "typed" and previous_kind == "blank"):

@@ -144,9 +144,9 @@ class Format(Protocol):
     def list_unrecorded(self, facts: Facts, at: int) -> tuple[str, ...]:
         """Return the kinds in ``unrecorded`` that the context before message *at* lacks."""
         is_compacted = any(each.kind == "full" and each.message < at for each in facts.compactions)
-        held = {"system prompt": bool(facts.system_bytes), "tool schemas": bool(facts.tools_bytes)}
-        held |= dict.fromkeys(KINDS_AFTER_COMPACTION, not is_compacted)
-        return tuple(kind for kind in self.unrecorded if not held.get(kind))
+        is_recorded = {"system prompt": bool(facts.system_bytes), "tool schemas": bool(facts.tools_bytes)}
+        is_recorded |= dict.fromkeys(KINDS_AFTER_COMPACTION, not is_compacted)
+        return tuple(kind for kind in self.unrecorded if not is_recorded.get(kind))
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
         """Return the session *session_id* if it is one that only a full read finds, such as a branch, else None."""

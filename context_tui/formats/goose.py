@@ -307,8 +307,8 @@ def _list_session_folders(environ: Mapping[str, str]) -> list[Path]:
     folders = [find_data_home(environ) / "goose" / "sessions"]
     if root := environ.get("GOOSE_PATH_ROOT"):
         folders.insert(0, Path(root) / "data" / "sessions")
-    if roaming := environ.get("APPDATA"):
-        folders.append(Path(roaming) / "Block" / "goose" / "data" / "sessions")
+    if app_data := environ.get("APPDATA"):
+        folders.append(Path(app_data) / "Block" / "goose" / "data" / "sessions")
     return list(dict.fromkeys(folders))
 
 

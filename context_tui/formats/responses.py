@@ -113,7 +113,7 @@ def find_items(origin: Origin, rollout: RolloutItems) -> list[Item] | None:
     content = origin.session.content
     if not isinstance(content, DocumentContent) or origin.session.info.format != "openai-responses":
         return rollout.find_items(origin)
-    values = [content.decode_element(row) for row in content.facts.records_of(origin.message)]
+    values = [content.decode_element(row) for row in content.facts.iterate_records(origin.message)]
     item_lists = (
         response_items.filter_known_items(value["output"])[0] if value.get("type") == "response" else [value]
         for value in values

@@ -112,8 +112,8 @@ class SweAgentShape(DocumentShape):
     def _parse_step(self, value: dict[str, Any]) -> message_builder.ParsedRecord:
         texts = (str(value.get(name) or "") for name in ("response", "observation"))
         response, observation = ({"type": "text", "text": text} for text in texts)
-        observed = message_builder.MessageRecord(Role.USER, [observation], is_injected=True)
-        return message_builder.group_records(message_builder.MessageRecord(Role.ASSISTANT, [response]), observed)
+        observed_record = message_builder.MessageRecord(Role.USER, [observation], is_injected=True)
+        return message_builder.group_records(message_builder.MessageRecord(Role.ASSISTANT, [response]), observed_record)
 
     def _find_elided(self, place: int) -> tuple[str, ...]:
         """Return the observations first elided in the request to which the message at *place* is the reply."""

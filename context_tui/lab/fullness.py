@@ -133,11 +133,11 @@ class Fullness(NamedTuple):
     @property
     def forecast(self) -> list[str]:
         """Sentences on when the agent compacts next and how much its policies would leave."""
-        due = [f"Compacts {self.format_due()}."] if self.calls_left is not None else []
+        sentences = [f"Compacts {self.format_due()}."] if self.calls_left is not None else []
         if self.compaction:
             tokens = self.compaction.pre_tokens
-            due = [f"Compacted here, at {tokens:,} tokens recorded." if tokens else "Compacted here in the recording."]
-        return [*due, *(effect.format() for effect in self.effects)]
+            sentences = [f"Compacted here{f', at {tokens:,} tokens recorded' if tokens else ' in the recording'}."]
+        return [*sentences, *(effect.format() for effect in self.effects)]
 
     def format_due(self) -> str:
         """Format when the agent compacts: ``at the next call``, ``in about 6 calls`` or ``in about 20 to 80 calls``."""

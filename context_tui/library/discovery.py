@@ -230,29 +230,29 @@ def find_choices(
     If the session *current* is open, all sessions are listed, including those in its folder if it alone was chosen.
     The first list needs no search; longer lists follow at intervals, and the last one is complete.
     """
-    nearby = build_entries(chosen_infos) if current is None or len(chosen_infos) > 1 else []
-    yield _merge_entries(nearby, current, ())
+    nearby_entries = build_entries(chosen_infos) if current is None or len(chosen_infos) > 1 else []
+    yield _merge_entries(nearby_entries, current, ())
     if chosen_infos and current is None:
         return
-    if chosen_infos and current and current.path and not nearby:
-        nearby = find_sibling_sessions(current)
-        yield _merge_entries(nearby, current, ())
+    if chosen_infos and current and current.path and not nearby_entries:
+        nearby_entries = find_sibling_sessions(current)
+        yield _merge_entries(nearby_entries, current, ())
     recorded, report_time, has_news = list[SessionEntry](), -REPORT_INTERVAL_S, False
     for entries in _find_recorded():
         recorded += entries
         has_news = has_news or bool(entries)
         if has_news and time.monotonic() - report_time > REPORT_INTERVAL_S:
-            yield _merge_entries(nearby, current, _sort_entries(recorded))
+            yield _merge_entries(nearby_entries, current, _sort_entries(recorded))
             report_time, has_news = time.monotonic(), False
     # The samples come last: listing them loads all formats.
-    yield _merge_entries(nearby, current, [*find_samples(), *_sort_entries(recorded)])
+    yield _merge_entries(nearby_entries, current, [*find_samples(), *_sort_entries(recorded)])
 
 
 def _merge_entries(
-    nearby: Iterable[SessionEntry], current: SessionInfo | None, entries: Iterable[SessionEntry]
+    nearby_entries: Iterable[SessionEntry], current: SessionInfo | None, entries: Iterable[SessionEntry]
 ) -> list[SessionEntry]:
     merged = {entry.key: entry for entry in entries}
-    for entry in nearby:
+    for entry in nearby_entries:
         merged[entry.key] = replace(merged.pop(entry.key, entry), info=entry.info, group=entry.group)
     if current and current.path:  # use the format with which the session was opened
         current_entry = SessionEntry(current, IN_THIS_FOLDER, _find_place(current))

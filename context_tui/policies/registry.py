@@ -140,11 +140,11 @@ def _load_entry_point(loaded: Any) -> Any:
 
 
 def _find_policy_files() -> Iterator[tuple[str, Callable[[], Policy]]]:
-    from context_tui.app.config import config_path
+    from context_tui.app.config import find_config_path
 
     paths: list[Path] = []
     with suppress(OSError, RuntimeError):  # no home folder, or no permission
-        paths = sorted(config_path().with_name("policies").glob("*.toml"))
+        paths = sorted(find_config_path().with_name("policies").glob("*.toml"))
     for path in paths:
         yield str(path), partial(_load_entry_point, path)
 

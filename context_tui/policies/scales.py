@@ -52,8 +52,8 @@ class Scale(NamedTuple):
         value = self.low + (math.expm1(place) * self.log_offset if self.log else place)
         if self.round_values:
             after = bisect_left(self.round_values, value)
-            near = self.round_values[max(after - 1, 0) : after + 1]
-            return min(near, key=lambda rung: abs(self._compute_place(rung) - place))
+            nearest_values = self.round_values[max(after - 1, 0) : after + 1]
+            return min(nearest_values, key=lambda value: abs(self._compute_place(value) - place))
         return self.clamp(round(round(value / self.step) * self.step, 2))
 
     def step_value(self, value: Number, steps: int) -> Number:
@@ -79,10 +79,10 @@ class Scale(NamedTuple):
         if not self.log and not isinstance(self.step, float) and self.track_end - self.low < count:
             return list(range(round(self.low), round(self.track_end) + 1))
         if self.round_values:
-            rungs = [rung for rung in self.round_values if rung <= self.track_end]
-            if len(rungs) >= count:
-                rungs = [rungs[index * (len(rungs) - 1) // (count - 1)] for index in range(count)]
-            return list(dict.fromkeys(rungs))
+            track_values = [value for value in self.round_values if value <= self.track_end]
+            if len(track_values) >= count:
+                track_values = [track_values[index * (len(track_values) - 1) // (count - 1)] for index in range(count)]
+            return list(dict.fromkeys(track_values))
         return sorted({self.find_value(index / (count - 1)) for index in range(count)})
 
 
@@ -96,7 +96,7 @@ def compute_round_values(low: int, high: int, default: int | None, seconds: bool
         powers = range(math.ceil(math.log(max(high, 2), base)) + 1)
         values = {0, *(int(digit * base**power) for power in powers for digit in digits)}
     values |= {low, high} if default is None else {low, high, default}
-    return tuple(sorted(rung for rung in values if low <= rung <= high))
+    return tuple(sorted(value for value in values if low <= value <= high))
 
 
 def build_scale(low: Number, high: Number, default: Number | None, slider_max: Number, unit: str) -> Scale:
@@ -106,9 +106,9 @@ def build_scale(low: Number, high: Number, default: Number | None, slider_max: N
     reach = min(high, max(slider_max, default or 0, low + 1))
     if unit in ("tokens", "bytes", "seconds"):
         fixed = None if default is None else int(default)
-        rungs = compute_round_values(int(low), int(high), fixed, unit == "seconds")
-        reach = rungs[min(bisect_left(rungs, reach), len(rungs) - 1)]
-        return Scale(low, high, reach, 1, rungs, True, max(1, (fixed or reach) // 16))
+        track_values = compute_round_values(int(low), int(high), fixed, unit == "seconds")
+        reach = track_values[min(bisect_left(track_values, reach), len(track_values) - 1)]
+        return Scale(low, high, reach, 1, track_values, True, max(1, (fixed or reach) // 16))
     return Scale(low, high, reach, 1, (), log=unit != "%" and reach - low > MAX_LINEAR_RANGE)
 
 

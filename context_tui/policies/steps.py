@@ -91,6 +91,6 @@ def _combine_triggers(triggers: list[tuple[str, Trigger]], fires: bool) -> Trigg
     """Combine triggers into one, with the value and threshold of the step that decides."""
     if not triggers:
         return Trigger(False, "no policies are named")
-    decides = next((trigger for _, trigger in triggers if trigger.fires == fires), triggers[0][1])
+    decisive = next((trigger for _, trigger in triggers if trigger.fires == fires), triggers[0][1])
     reasons = (f"{name} {'fires' if t.fires else 'does not fire'}: {t.reason}" for name, t in triggers)
-    return replace(decides, fires=fires, reason="; ".join(reasons))
+    return replace(decisive, fires=fires, reason="; ".join(reasons))

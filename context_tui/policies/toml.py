@@ -176,8 +176,8 @@ def _iterate_lines(text: str) -> Iterator[tuple[tuple[int | str, ...], int]]:
                     open_quotes = quotes
 
 
-def _split_key(dotted: str) -> list[str]:
-    return [part.strip().strip("\"'") for part in dotted.split(".")]
+def _split_key(dotted_key: str) -> list[str]:
+    return [part.strip().strip("\"'") for part in dotted_key.split(".")]
 
 
 def _build_table_path(

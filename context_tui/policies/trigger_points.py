@@ -22,7 +22,7 @@ def iterate_runtime_states(
     for start, end in pairwise(sorted({0, *_find_context_changes(session), length + 1})):
         sizes.move_to(end - 1)
         epoch = epoch_at(facts, end - 1)
-        floor, last_reply = max(epoch.start, find_last_rewrite(facts, end - 1)), sizes.last_assistant(epoch, start)
+        floor, last_reply = max(epoch.start, find_last_rewrite(facts, end - 1)), sizes.find_last_assistant(epoch, start)
         reasoning = PastReasoning(facts)
         reasoning.update(filter(sizes.is_sent.__getitem__, chain(epoch.prefix, range(epoch.start, start))))
         for at in range(start, end):
@@ -48,8 +48,8 @@ def iterate_runtime_states(
                 session.window_at(at),
                 facts.input_includes_cache,
                 estimated_tokens=sizes.count_context(epoch, at),
-                message_count=sizes.message_count(epoch, at),
-                result_count=sizes.result_count(epoch, at),
+                message_count=sizes.count_messages(epoch, at),
+                result_count=sizes.count_results(epoch, at),
                 images=sizes.count_images(epoch, at),
                 reply_tokens=sizes.count_between(reply, reply + 1) if reply >= 0 else 0,
                 reasoning_tokens=reasoning.tokens,

@@ -60,15 +60,15 @@ FORMER_POLICIES = {
 
 def find_policy_of_version(name: str, version: tuple[int, ...]) -> tuple[str, Mapping[str, Any]]:
     """Return the policy and parameters that this version of the agent had, or the current policy if none are known."""
-    for former in FORMER_POLICIES.get(name, ()):
-        if former.since <= version < former.before:
-            return former.policy, former.params
+    for former_policy in FORMER_POLICIES.get(name, ()):
+        if former_policy.since <= version < former_policy.before:
+            return former_policy.policy, former_policy.params
     return name, {}
 
 
 def list_version_params(name: str) -> frozenset[str]:
     """Return the names of a policy's parameters whose values have differed between versions of the agent."""
-    return frozenset(chain.from_iterable(former.params for former in FORMER_POLICIES.get(name, ())))
+    return frozenset(chain.from_iterable(former_policy.params for former_policy in FORMER_POLICIES.get(name, ())))
 
 
 def list_own_policies(form: str) -> Mapping[str, str]:

@@ -163,10 +163,10 @@ def compute_boundary_shifts(encoded: bytes) -> int:
     """
     if len(encoded) <= HEAD_BYTES:
         return 0
-    back = forward = 0
-    while encoded[HEAD_BYTES - back] & 0xC0 == 0x80:
-        back += 1
+    head_distance = tail_distance = 0
+    while encoded[HEAD_BYTES - head_distance] & 0xC0 == 0x80:
+        head_distance += 1
     tail = len(encoded) - TAIL_BYTES
-    while encoded[tail + forward] & 0xC0 == 0x80:
-        forward += 1
-    return back | forward << 2
+    while encoded[tail + tail_distance] & 0xC0 == 0x80:
+        tail_distance += 1
+    return head_distance | tail_distance << 2

@@ -151,12 +151,12 @@ def _update_drops(facts: Facts) -> list[Drop]:
         _reconsider_drops(facts, results)
     messages, requests = facts.request_message, facts.requests
     for row in range(max(search.requests, 1), len(requests)):
-        fall = requests[row - 1].context - requests[row].context
+        decrease = requests[row - 1].context - requests[row].context
         if is_other_conversation(facts, row - 1) and facts.drops and facts.drops[-1].message == messages[row - 1]:
             facts.drops.pop()  # the request before was the last one when it was searched
-        epoch = epoch_at(facts, messages[row]) if fall >= MIN_DROP else None
+        epoch = epoch_at(facts, messages[row]) if decrease >= MIN_DROP else None
         if epoch and messages[row - 1] >= epoch.start and not is_other_conversation(facts, row):
-            facts.drops.append(_explain_drop(facts, results, row, fall))
+            facts.drops.append(_explain_drop(facts, results, row, decrease))
     search.update(facts)
     return facts.drops
 
@@ -190,26 +190,26 @@ def find_cleared_at(facts: Facts, at: int, until: int | None = None) -> dict[int
     return sources
 
 
-def _explain_drop(facts: Facts, results: _Results, row: int, fall: int) -> Drop:
+def _explain_drop(facts: Facts, results: _Results, row: int, decrease: int) -> Drop:
     before, after = facts.request_message[row - 1], facts.request_message[row]
     appended = estimate_content(facts, range(before, after), count_blocks_before(facts, after))
     factors = fit_earlier_factors(facts, row)
-    removed_tokens = float(fall + sum(appended.tokens))
+    removed_tokens = float(decrease + sum(appended.tokens))
     if factors is not None:
-        removed_tokens = fall + factors.count_tokens(appended) + factors.request_overhead
+        removed_tokens = decrease + factors.count_tokens(appended) + factors.request_overhead
         removed_tokens += (factors.image or 0) * appended.images
-    if _is_late_compaction(facts, row, fall):
-        return Drop(after, fall, round(removed_tokens), Explanation.COMPACTION)
+    if _is_late_compaction(facts, row, decrease):
+        return Drop(after, decrease, round(removed_tokens), Explanation.COMPACTION)
     if find_last_rewrite(facts, after) > before:
-        return Drop(after, fall, round(removed_tokens), Explanation.MICROCOMPACTION)
+        return Drop(after, decrease, round(removed_tokens), Explanation.MICROCOMPACTION)
     if facts.request_model[row] != facts.request_model[row - 1]:
-        return Drop(after, fall, round(removed_tokens), Explanation.MODEL)
+        return Drop(after, decrease, round(removed_tokens), Explanation.MODEL)
     explained_count = bisect_left(facts.drops, after, key=lambda drop: drop.message)
     if factors is None or factors.intervals < MIN_FIT_INTERVALS or explained_count >= MAX_EXPLAINED:
-        return Drop(after, fall, round(removed_tokens))
+        return Drop(after, decrease, round(removed_tokens))
     order = order_at(facts, after)[1]
     if appended.turns and _is_thinking_drop(facts, results, row, order, factors, removed_tokens):
-        return Drop(after, fall, round(removed_tokens), Explanation.THINKING)
+        return Drop(after, decrease, round(removed_tokens), Explanation.THINKING)
     cleared: tuple[int, ...] = ()
     facts.drop_search.proven.discard(after)
     if removed_tokens >= MIN_CLEARED and facts.request_model[row] >= 0:  # else it may be a change of model
@@ -221,21 +221,21 @@ def _explain_drop(facts: Facts, results: _Results, row: int, fall: int) -> Drop:
             cleared = _find_cleared_results(facts, results, row, candidates, removed_tokens)
         if not cleared and (cleared := _find_proven_results(facts, results, row, clearable, removed_tokens)):
             facts.drop_search.proven.add(after)
-    return Drop(after, fall, round(removed_tokens), Explanation.CLEARED if cleared else None, cleared)
+    return Drop(after, decrease, round(removed_tokens), Explanation.CLEARED if cleared else None, cleared)
 
 
-def _is_late_compaction(facts: Facts, row: int, fall: int) -> bool:
+def _is_late_compaction(facts: Facts, row: int, decrease: int) -> bool:
     """Return whether the fall is due to the epoch's compaction, whose summary is recorded before the kept messages."""
     epoch = epoch_at(facts, facts.request_message[row])
     first = bisect_left(facts.request_message, epoch.start)
-    is_small = fall * LATE_COMPACTION_SHARE < facts.requests[row - 1].context
+    is_small = decrease * LATE_COMPACTION_SHARE < facts.requests[row - 1].context
     if epoch.cause != "compaction" or not 0 < first < row or is_small:
         return False
     sizes = [usage.context for usage in facts.requests[first - 1 : row]]
     return all(earlier - later < MIN_DROP for earlier, later in pairwise(sizes))
 
 
-def _base_changed(facts: Facts, row: int) -> bool:
+def _has_changed_base(facts: Facts, row: int) -> bool:
     previous, current = facts.requests[row - 1], facts.requests[row]
     idle = facts.request_time[row] - facts.request_time[row - 1]
     has_times = facts.request_time[row] >= 0 <= facts.request_time[row - 1]
@@ -263,7 +263,7 @@ def _find_cleared_results(
     facts: Facts, results: _Results, row: int, candidates: Sequence[_Candidate], removed_tokens: float
 ) -> tuple[int, ...]:
     """Return the rows of the oldest results whose total size matches the removed tokens, or () if none match."""
-    if _base_changed(facts, row):
+    if _has_changed_base(facts, row):
         return ()
     rows, sizes = _sum_candidates(candidates)
     if rows and not results.was_cached(row, rows[0]):
@@ -305,9 +305,9 @@ def _find_proven_results(
     count = min(range(1, len(rows) + 1), key=lambda number: abs(sizes[number - 1] - removed_tokens))
     if abs(sizes[count - 1] - removed_tokens) > RESULTS_TOLERANCE * removed_tokens:
         return ()
-    paths = {facts.path[facts.tool_use_of(block)] for block in rows[:count] if facts.tool_use_of(block) >= 0} - {-1}
-    read_again = sum(results.is_path_used(path, range(at, end)) for path in paths)
-    return tuple(rows[:count]) if paths and 2 * read_again > len(paths) else ()
+    paths = {facts.path[facts.find_tool_use(block)] for block in rows[:count] if facts.find_tool_use(block) >= 0} - {-1}
+    reread_count = sum(results.is_path_used(path, range(at, end)) for path in paths)
+    return tuple(rows[:count]) if paths and 2 * reread_count > len(paths) else ()
 
 
 def _list_candidates(facts: Facts, results: _Results, row: int, factors: Factors) -> list[_Candidate]:

@@ -500,7 +500,7 @@ class Facts:
 
     def copy_block(self, message: int, source: Facts, row: int) -> int:
         """Append a copy of block *row* of *source* to *message*, and return its new row."""
-        size, text, json_size, shifts, wide = source.block_size(row)
+        size, text, json_size, shifts, wide = source.get_block_size(row)
         flags, start = source.block_flags[row], source.bracket_starts.get(row, "")
         return self._append_copy(message, source, row, (size, text, json_size, shifts, flags, start, wide))
 
@@ -549,7 +549,7 @@ class Facts:
         """The branches that a rewind abandoned, without those where a summary was requested."""
         return [branch for branch in self.branches if not branch.is_at_summary]
 
-    def block_size(self, row: int) -> BlockSize:
+    def get_block_size(self, row: int) -> BlockSize:
         """Return the five sizes of a block."""
         sizes = self.size[row], self.text_bytes[row], self.json_bytes[row], self.boundary_shifts[row]
         return BlockSize(*sizes, self.wide_bytes.get(row, 0))
@@ -578,11 +578,11 @@ class Facts:
         if ordinal != 1:
             self.shared_ordinal[message] = ordinal
 
-    def ordinal_in_record(self, message: int, row: int) -> int:
+    def find_ordinal_in_record(self, message: int, row: int) -> int:
         """Return the position of *message* among the messages in the record *row*, from 0."""
         return self.shared_ordinal.get(message, 1) if self.shared_record.get(message) == row else 0
 
-    def records_of(self, message: int) -> Iterator[int]:
+    def iterate_records(self, message: int) -> Iterator[int]:
         """Iterate over the rows of the records that store a message, in order."""
         if message in self.shared_record:
             yield self.shared_record[message]
@@ -617,7 +617,7 @@ class Facts:
             self.call_result.append(-1)
         return row
 
-    def tool_use_of(self, block: int) -> int:
+    def find_tool_use(self, block: int) -> int:
         """Return the row of the call that a result answers (the last one before it with its id), or -1 if unknown."""
         call = self.call[block]
         newest = self.call_use[call] if call >= 0 else -1
@@ -626,7 +626,7 @@ class Facts:
         rows = self.repeated_calls[call]
         return rows[max(bisect_left(rows, block) - 1, 0)]
 
-    def tool_result_of(self, block: int) -> int:
+    def find_tool_result(self, block: int) -> int:
         """Return the row of a call's newest result before another call uses the same id, or -1 if there is none."""
         call = self.call[block]
         newest = self.call_result[call] if call >= 0 else -1
@@ -637,7 +637,7 @@ class Facts:
         end = bisect_left(results, call_rows[next_call]) if next_call < len(call_rows) else len(results)
         return results[end - 1] if end and results[end - 1] > block else -1
 
-    def call_row(self, call_id: str) -> int:
+    def find_call_row(self, call_id: str) -> int:
         """Return the row of *call_id* in ``calls``, or -1 if it is unknown."""
         return self._call_ids.get(call_id, -1)
 
@@ -683,14 +683,14 @@ def recorded_spans_at(facts: Facts, at: int) -> Spans:
     return Spans(*epoch.prefix.ranges, range(epoch.start, at))
 
 
-def prompt_row_at(facts: Facts, at: int) -> int:
+def find_prompt_row(facts: Facts, at: int) -> int:
     """Return the row in ``prompts`` of the last request before message *at*, or 0 if there is no such request."""
     return max(bisect_right(facts.prompts, at, key=lambda prompt: prompt.message) - 1, 0)
 
 
 def prompt_at(facts: Facts, at: int) -> Prompt:
     """Return the system prompt and tools of the last request before message *at*, or an empty prompt if unknown."""
-    return facts.prompts[prompt_row_at(facts, at)] if facts.prompts else Prompt()
+    return facts.prompts[find_prompt_row(facts, at)] if facts.prompts else Prompt()
 
 
 def find_last_rewrite(facts: Facts, at: int) -> int:

@@ -117,12 +117,12 @@ def find_recording(session: Session) -> Session:
 
 def collect_usage(session: Session) -> dict[int, Usage]:
     """Map each reply since the last rewrite to its recorded usage, or return {} for a derived session."""
-    return {} if session.origin else _map_replies(session, _usage_by_reply)
+    return {} if session.origin else _map_replies(session, _map_usage_by_reply)
 
 
 def collect_models(session: Session) -> dict[int, str]:
     """Map each reply in the session's context to the model that wrote it, if the model is recorded."""
-    return _map_replies(session, _models_by_reply)
+    return _map_replies(session, _map_models_by_reply)
 
 
 def _map_replies(session: Session, read: Callable[[Session], Mapping[int, T]]) -> dict[int, T]:
@@ -138,13 +138,13 @@ def _map_replies(session: Session, read: Callable[[Session], Mapping[int, T]]) -
     return by_message
 
 
-def _usage_by_reply(recording: Session) -> dict[int, Usage]:
+def _map_usage_by_reply(recording: Session) -> dict[int, Usage]:
     context, facts = recording.context_at(), recording.facts
     first = max(context.epoch_start, context.last_rewrite)
     return {reply: usage for reply, usage in zip(facts.request_message, facts.requests, strict=True) if reply >= first}
 
 
-def _models_by_reply(recording: Session) -> dict[int, str]:
+def _map_models_by_reply(recording: Session) -> dict[int, str]:
     facts = recording.facts
     requests = zip(facts.request_message, facts.request_model, strict=True)
     return {reply: facts.models[row] for reply, row in requests if row >= 0}

@@ -48,7 +48,7 @@ class Selection:
         """Return whether the source was only appended to, with no late request inserted before known ones."""
         return not self._requests or self.source.requests[self._requests - 1] is self._last_usage
 
-    def number_of(self, message: int) -> int:
+    def get_number(self, message: int) -> int:
         """Return a message's number in the selection. For an excluded message, return that of the next one."""
         return bisect_left(self._included, message)
 
@@ -76,7 +76,7 @@ class Selection:
         self._copy_reasoning()
         self._copy_requests()
         self._copy_compactions()
-        facts.prompts = [prompt._replace(message=self.number_of(prompt.message)) for prompt in source.prompts]
+        facts.prompts = [prompt._replace(message=self.get_number(prompt.message)) for prompt in source.prompts]
         for name in _SESSION_MEMBERS:
             setattr(facts, name, getattr(source, name))
 
@@ -100,7 +100,7 @@ class Selection:
         """Copy the new records, and the last one again if it was incomplete; return their messages."""
         source, facts = self.source, self.facts
         last = len(facts.record_kind) - 1
-        if last >= 0 and _record_key(source, last) != _record_key(facts, last):
+        if last >= 0 and _get_record_key(source, last) != _get_record_key(facts, last):
             facts.remove_last_record()
         first = len(facts.record_kind)
         for row in range(first, len(source.record_kind)):
@@ -136,20 +136,20 @@ class Selection:
             if ("micro", row) in self._undone_events or at > end or is_excluded:
                 continue  # on an abandoned branch
             while clears and clears[0] < compaction.message:
-                facts.begin_epoch(self.number_of(clears.popleft()), "clear")
+                facts.begin_epoch(self.get_number(clears.popleft()), "clear")
             facts.add_compaction(self._renumber(compaction))
         for message in clears:
-            facts.begin_epoch(self.number_of(message), "clear")
+            facts.begin_epoch(self.get_number(message), "clear")
         self.facts.compactions, self.facts.rewrites, self.facts.epochs = facts.compactions, facts.rewrites, facts.epochs
 
     def _renumber(self, compaction: Compaction) -> Compaction:
         cleared = frozenset(self._block_rows[row] for row in compaction.cleared_blocks if self._block_rows[row] >= 0)
         ranges = compaction.prefix.ranges
-        prefix = Spans(*(range(self.number_of(span.start), self.number_of(span.stop)) for span in ranges))
-        return replace(compaction, message=self.number_of(compaction.message), prefix=prefix, cleared_blocks=cleared)
+        prefix = Spans(*(range(self.get_number(span.start), self.get_number(span.stop)) for span in ranges))
+        return replace(compaction, message=self.get_number(compaction.message), prefix=prefix, cleared_blocks=cleared)
 
 
-def _record_key(facts: Facts, row: int) -> tuple[int, int, int] | None:
+def _get_record_key(facts: Facts, row: int) -> tuple[int, int, int] | None:
     if row >= len(facts.record_kind):
         return None
     return facts.record_place[row], facts.record_length[row], facts.record_kind[row]

@@ -284,18 +284,18 @@ def _regress(
     values, residuals = list(prior), list(growths)
     for _ in range(5):
         size = range(len(_PRIOR))
-        square = [[_WEIGHT[i] if i == j else 0.0 for j in size] for i in size]
-        right = [weight * value for weight, value in zip(_WEIGHT, prior, strict=True)]
+        matrix = [[_WEIGHT[i] if i == j else 0.0 for j in size] for i in size]
+        constants = [weight * value for weight, value in zip(_WEIGHT, prior, strict=True)]
         for row, growth, weight in zip(rows, growths, weights, strict=True):
             if weight:
                 for i in size:
                     if row[i]:
                         scaled = weight * row[i]
-                        right[i] += scaled * growth
-                        line = square[i]
+                        constants[i] += scaled * growth
+                        line = matrix[i]
                         for j in size:
                             line[j] += scaled * row[j]
-        values = _solve_within_limits(square, right, values, max_text)
+        values = _solve_within_limits(matrix, constants, values, max_text)
         expected = (sum(value * x for value, x in zip(values, row, strict=True)) for row in rows)
         residuals = [growth - tokens for growth, tokens in zip(growths, expected, strict=True)]
         scale = max(40.0, 1.5 * median(map(abs, residuals)))
@@ -304,14 +304,14 @@ def _regress(
 
 
 def _solve_within_limits(
-    square: list[list[float]], right: list[float], start: list[float], max_text: float
+    matrix: list[list[float]], constants: list[float], start: list[float], max_text: float
 ) -> list[float]:
     """Solve non-negative least squares by coordinate descent, with at most *max_text* as the factor of texts."""
     values = list(start)
     for _ in range(500):
         largest_change = 0.0
-        for i, line in enumerate(square):
-            remainder = right[i] - sum(line[j] * values[j] for j in range(len(values)) if j != i)
+        for i, line in enumerate(matrix):
+            remainder = constants[i] - sum(line[j] * values[j] for j in range(len(values)) if j != i)
             new = min(max(0.0, remainder / line[i]), max_text if i == _TEXT else inf)
             largest_change = max(largest_change, abs(new - values[i]))
             values[i] = new

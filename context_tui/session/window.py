@@ -65,9 +65,9 @@ class Peaks:
                 model = model_at(facts, compaction.message)
                 self._compacted[model] = max(self._compacted.get(model, 0), compaction.pre_tokens or 0)
 
-    def peak_of(self, model: str | None) -> int:
+    def find_peak(self, model: str | None) -> int:
         """Return the largest recorded context of a model in tokens, or 0. None stands for requests without a model."""
-        before = self._before.peak_of(model) if self._before else 0
+        before = self._before.find_peak(model) if self._before else 0
         return max(before, self._recorded.get(self._model_rows.get(model or "", -1), 0), self._compacted.get(model, 0))
 
 
@@ -79,7 +79,7 @@ def window_at(facts: Facts, at: int, peaks: Peaks, override: int | None = None) 
     if override:
         return Window(override, "given")
     model = model_at(facts, at)
-    peak = peaks.peak_of(model)
+    peak = peaks.find_peak(model)
     if facts.window:
         window = _choose_window(peak, (facts.window,), "file")
         return replace(window, full_tokens=facts.model_window) if window.tokens == facts.window else window

@@ -93,7 +93,7 @@ class Decoder(ABC):
         self._whole: bytearray | None = None  # the body, if it is a single JSON object
         self._started = False
         self._usage = Usage()
-        self._half = ""  # first half of a split surrogate pair
+        self._half_pair = ""  # first half of a split surrogate pair
 
     def feed(self, chunk: bytes) -> list[ReplyEvent]:
         """Return the events that *chunk* completes."""
@@ -120,9 +120,9 @@ class Decoder(ABC):
             events += self._decode_body(bytes(self._whole))
         else:
             events += self._decode_events(self._parser.finish(), is_final=True)
-        if self._half:
+        if self._half_pair:
             events.append(TextDelta("\ufffd"))
-            self._half = ""
+            self._half_pair = ""
         if not self.complete and not self.ended:
             events.append(ReplyFailure("cut"))
         self.ended = True
@@ -185,9 +185,9 @@ class Decoder(ABC):
         """Yield *text* as an event, with lone surrogates replaced, or nothing if *text* is empty or not a string."""
         if not isinstance(text, str) or not text:
             return
-        text, self._half = self._half + text, ""
+        text, self._half_pair = self._half_pair + text, ""
         if "\ud800" <= text[-1] <= "\udbff":
-            text, self._half = text[:-1], text[-1]
+            text, self._half_pair = text[:-1], text[-1]
         if _SURROGATE.search(text):
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         if text:

@@ -85,7 +85,7 @@ class OpenAIDecoder(Decoder):
     def __init__(self, redact: Redactor = str) -> None:
         super().__init__(redact)
         self._model = ""
-        self._refused = False
+        self._is_refused = False
 
     def _decode_chunk(self, data: dict[str, Any]) -> Iterator[ReplyEvent]:
         yield from self._decode_choice(data, "delta")
@@ -112,10 +112,10 @@ class OpenAIDecoder(Decoder):
                     yield ThinkingDelta(len(parse_string(text)))
                     break
             yield from self._decode_content(piece.get("content"))
-            self._refused = self._refused or bool(piece.get("refusal"))
+            self._is_refused = self._is_refused or bool(piece.get("refusal"))
             if reason := parse_name(choice.get("finish_reason")):
                 self.complete = True
-                yield StopReason("refusal" if self._refused or reason == "content_filter" else reason)
+                yield StopReason("refusal" if self._is_refused or reason == "content_filter" else reason)
         yield from self._update_usage(_parse_usage(data.get("usage")))
 
     def _decode_content(self, content: object) -> Iterator[TextDelta]:

@@ -68,7 +68,7 @@ def classify_named_value(name: str, value: str) -> str:
         return "authorization" if _is_user_and_password(value) else ""
     match = _NAME_END.search(name[-_NAME_LENGTH:].lower())
     kind = _classify_match(match) if match else ""
-    return kind if match and _is_plausible(kind, value, sure=match[0] != "pwd") else ""
+    return kind if match and _is_plausible(kind, value, is_certain=match[0] != "pwd") else ""
 
 
 _SecretMatch = tuple[str, int, int]  # kind, start and end
@@ -237,7 +237,7 @@ def _find_assigned(text: str, lower: str) -> Iterator[_SecretMatch]:
             sign = argument if _DEFINITION.search(text[max(0, place - 80) : place]) else None
         elif not sign and (word := _NEXT_WORD.match(text, name.end())):
             if copula := _COPULA.match(text, name.end()):
-                yield from _find_said(kind, text, copula.end())
+                yield from _find_in_sentences(kind, text, copula.end())
                 continue
             sign = word if _SETTING_COMMAND.search(text[max(0, place - 80) : place]) else None
         if sign:
@@ -259,7 +259,7 @@ def _find_assigned(text: str, lower: str) -> Iterator[_SecretMatch]:
             continue
         if "&" in value[1] and (after := _NEXT_PARAMETER.search(text, start, stop)):  # the next field of a form
             stop = after.start()
-        if _is_plausible(kind, text[start:stop], sure=is_value):
+        if _is_plausible(kind, text[start:stop], is_certain=is_value):
             yield kind, start, stop
             end = stop
     for place in _find_positions("identified ", lower):
@@ -267,12 +267,12 @@ def _find_assigned(text: str, lower: str) -> Iterator[_SecretMatch]:
             yield "password", *value.span(1)
 
 
-def _find_said(kind: str, text: str, place: int) -> Iterator[_SecretMatch]:
+def _find_in_sentences(kind: str, text: str, place: int) -> Iterator[_SecretMatch]:
     """Find the secret in a sentence such as ``The password is …``; without quotes, it must have a digit or a sign."""
     quoted = _QUOTED_VALUE.match(text, place)
     value = quoted or (_BARE_PASSWORD if kind == "password" else _BARE_SECRET).match(text, place)
     is_word = kind == "password" and not quoted and value and _SAID_WORD.fullmatch(value[1])
-    if value and not is_word and _is_plausible(kind, value[1], sure=False):
+    if value and not is_word and _is_plausible(kind, value[1], is_certain=False):
         yield kind, *value.span(1)
 
 
@@ -373,7 +373,7 @@ def _find_in_commands(text: str, lower: str) -> Iterator[_SecretMatch]:
     if "--" in text:
         for match in _SECRET_OPTION.finditer(text):
             kind, value = _classify_match(match), match[match.lastindex or 0]
-            if _is_plausible(kind, value, sure=False):
+            if _is_plausible(kind, value, is_certain=False):
                 yield kind, *match.span(match.lastindex or 0)
 
 
@@ -396,15 +396,15 @@ def _classify_match(match: re.Match[str]) -> str:
     return "password" if match["password"] else "secret"
 
 
-def _is_plausible(kind: str, value: str, *, sure: bool) -> bool:
+def _is_plausible(kind: str, value: str, *, is_certain: bool) -> bool:
     """Return whether an assigned value may be a secret, unlike the types, calls or counts often found after ``token:``.
 
-    A password may be any word if it is *sure* to be a value and not code.
+    A password may be any word if it is *is_certain* to be a value and not code.
     """
     if len(value) < 4 or value.startswith("[masked") or _HARMLESS_VALUE.fullmatch(value):
         return False
     if kind == "password":
-        return sure or (len(value) >= 6 and _is_mixed(value))
+        return is_certain or (len(value) >= 6 and _is_mixed(value))
     return _is_random(value)
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import SplitResult, urlsplit
 
-from context_tui.app.config import ConfigError, config_path, read_tables, require_table
+from context_tui.app.config import ConfigError, find_config_path, read_tables, require_table
 from context_tui.errors import SummarizerError
 from context_tui.summarizer import endpoint
 
@@ -48,7 +48,7 @@ def resolve_endpoint(
     if api is None:
         raise SummarizerError(f"unknown summarizer {kind!r}; available: {', '.join(endpoint.APIS)}")
     environ = os.environ if environ is None else environ
-    table = _read_config_table(config_path(environ)).get(kind, {})
+    table = _read_config_table(find_config_path(environ)).get(kind, {})
     prefix = kind.upper()
     if model is not None and not model.strip():
         raise SummarizerError("the name of the model is empty; give one, or omit --model")

@@ -88,9 +88,9 @@ def private_folder(parent: Path, name: str) -> Iterator[Path]:
         with suppress(OSError):  # a file system without locks: the folder is never taken for a leftover
             fcntl.flock(lock, fcntl.LOCK_EX)
         os.write(lock, _MARKER_TEXT)
-        inside = folder / "new"  # apart from the marker, whose name a file may have
-        inside.mkdir(0o700)
-        yield inside
+        inner_path = folder / "new"  # apart from the marker, whose name a file may have
+        inner_path.mkdir(0o700)
+        yield inner_path
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         _open_folders.discard(folder)

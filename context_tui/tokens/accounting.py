@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.context import Context
-from context_tui.session.facts import Epoch, Facts, Usage, prompt_row_at
+from context_tui.session.facts import Epoch, Facts, Usage, find_prompt_row
 from context_tui.session.memory import build_facts
 from context_tui.session.token_factors import is_other_conversation
 from context_tui.session.values import BlockFlag, MessageFlag, Role
@@ -51,7 +51,7 @@ def estimate_prompt(facts: Facts, at: int | None = None) -> int:
 
 def estimate_prompt_parts(facts: Facts, at: int | None = None) -> tuple[int, int]:
     """Estimate the same tokens as :func:`estimate_prompt`, but the system prompt and the tool schemas separately."""
-    row = -1 if at is None else prompt_row_at(facts, at)
+    row = -1 if at is None else find_prompt_row(facts, at)
     if row in (-1, len(facts.prompts) - 1) or not facts.prompts:
         return bytes_to_tokens(facts.system_bytes), bytes_to_tokens(facts.tools_bytes)
     prompt = facts.prompts[row]

@@ -183,7 +183,7 @@ def compute_breakdown(
     for message in context.order:
         checkpoint()
         for block in facts.blocks_of(message):
-            tokens = count_block_tokens(context, block) if table is None else table.block_tokens(context, block)
+            tokens = count_block_tokens(context, block) if table is None else table.count_block_tokens(context, block)
             categories[categorize_block(facts, message, block)] += tokens
             if facts.kind[block] == Kind.TOOL_USE:
                 calls[facts.tool_name(block)] += 1
@@ -286,7 +286,7 @@ def _measure_injected_texts(session: Session, context: Context, table: TokenTabl
             if row not in texts:
                 continue
             text = str(block.get("text") or "")
-            size = table.block_tokens(context, row) if table else bytes4(facts, row)
+            size = table.count_block_tokens(context, row) if table else bytes4(facts, row)
             for name, section in split_text(text):
                 tokens[name] += round(size * len(section) / max(len(text), 1))
                 counts[name] += 1

@@ -67,9 +67,9 @@ def calibrate(facts: Facts, checkpoint: Checkpoint = lambda: None) -> list[Calib
 
 def _calibrate_model(facts: Facts, model: int, rows: list[int], checkpoint: Checkpoint) -> Calibration:
     name = facts.models[model] if model >= 0 else ""
-    factors, half = token_factors.fit_factors(facts, rows[-1] + 1), len(rows) // 2
-    half_factors = token_factors.fit_factors(facts, rows[half - 1] + 1) if len(rows) >= MIN_REQUESTS else None
-    error, plain_error = _compute_errors(facts, rows[half:], half_factors, checkpoint) if half_factors else (None, None)
+    factors, mid = token_factors.fit_factors(facts, rows[-1] + 1), len(rows) // 2
+    half_factors = token_factors.fit_factors(facts, rows[mid - 1] + 1) if len(rows) >= MIN_REQUESTS else None
+    error, plain_error = _compute_errors(facts, rows[mid:], half_factors, checkpoint) if half_factors else (None, None)
     reason = ""
     if len(rows) < MIN_REQUESTS:
         reason = f"only {len(rows)} of the model's requests recorded a size; {MIN_REQUESTS} are needed"

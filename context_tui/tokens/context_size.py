@@ -267,7 +267,7 @@ def find_standing_tokens(context: Context, table: TokenTable | None) -> dict[int
     tokens: dict[int, int] = {}
     for row in accounting.find_fixed_blocks(context.facts):
         message = context.facts.block_message[row]
-        count = table.block_tokens(context, row) if table else count_block_tokens(context, row)
+        count = table.count_block_tokens(context, row) if table else count_block_tokens(context, row)
         tokens[message] = tokens.get(message, 0) + count
     return tokens
 

@@ -23,7 +23,7 @@ from context_tui.session.facts import (
     find_last_rewrite,
     order_at,
     prompt_at,
-    prompt_row_at,
+    find_prompt_row,
 )
 from context_tui.session.jsontext import compact_text, utf8_len
 from context_tui.session.session import Session
@@ -79,7 +79,7 @@ class TokenTable:
 
     def prompt_at(self, context: Context) -> tuple[int, int]:
         """Return the tokens in the system prompt and in the tool schemas of a context, as far as the file has them."""
-        return self.prompts[prompt_row_at(context.facts, context.at)] if self.prompts else (0, 0)
+        return self.prompts[find_prompt_row(context.facts, context.at)] if self.prompts else (0, 0)
 
     @property
     def label(self) -> str:
@@ -93,7 +93,7 @@ class TokenTable:
         """Name of the measure, followed by its accuracy."""
         return f"{self.name} ({self.note})" if self.note else self.name
 
-    def block_tokens(self, context: Context, row: int) -> int:
+    def count_block_tokens(self, context: Context, row: int) -> int:
         """Return the tokens that a block has in a context, where its body may be replaced.
 
         A block that was added to the file after the measurement counts 0 until the session is measured again.

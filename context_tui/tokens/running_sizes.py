@@ -79,11 +79,11 @@ class RunningSizes:
             return BelievedSize(None, self.count_context(epoch, at))
         return BelievedSize(self._facts.requests[request].context, self.count_between(reply, at))
 
-    def message_count(self, epoch: Epoch, at: int) -> int:
+    def count_messages(self, epoch: Epoch, at: int) -> int:
         """Return the number of messages in the context that *epoch* has before message *at*."""
         return _sum_ranges(self._message_counts, epoch, at)
 
-    def result_count(self, epoch: Epoch, at: int) -> int:
+    def count_results(self, epoch: Epoch, at: int) -> int:
         """Return the number of tool results in the context before message *at*, including cleared ones."""
         return _sum_ranges(self._result_counts, epoch, at)
 
@@ -91,7 +91,7 @@ class RunningSizes:
         """Count the images in the context before message *at*, without those in cleared results."""
         return Images(_sum_ranges(self._image_counts, epoch, at), _sum_ranges(self._image_tokens, epoch, at))
 
-    def last_assistant(self, epoch: Epoch, at: int) -> int:
+    def find_last_assistant(self, epoch: Epoch, at: int) -> int:
         """Return the last assistant message in the context before message *at*, or -1 if there is none."""
         for messages in reversed(_list_ranges(epoch, at)):
             if messages and self._last_assistant[messages.stop] >= messages.start:

@@ -25,8 +25,8 @@ from textual.theme import Theme
 from textual.widgets import Static
 
 from context_tui.app.config import Config, ConfigError, save_theme
-from context_tui.app.signals import TERMINATION_SIGNALS, exit_code_of, handle_termination
-from context_tui.app.state import EMPTY_STATE, read_state, state_path, write_state
+from context_tui.app.signals import TERMINATION_SIGNALS, get_exit_code, handle_termination
+from context_tui.app.state import EMPTY_STATE, read_state, find_state_path, write_state
 from context_tui.formats.kit.files import find_working_folder
 from context_tui.session.session import Session, SessionInfo
 from context_tui.text.files import remove_open_folders
@@ -251,7 +251,7 @@ class ContextTuiApp(App[None]):
         If Textual hangs while writing to a closed terminal, a timer ends the process.
         """
         self.exit_signal = signum
-        timer = Timer(EXIT_TIMEOUT_S, _exit_process, [exit_code_of(signum)])
+        timer = Timer(EXIT_TIMEOUT_S, _exit_process, [get_exit_code(signum)])
         timer.daemon = True
         timer.start()
         if self._running_loop is not None:  # otherwise ``on_mount`` exits
@@ -286,7 +286,7 @@ class ContextTuiApp(App[None]):
 
         show_help(self)
 
-    def action_picture(self) -> None:
+    def action_save_picture(self) -> None:
         """Save the screen as a picture in the working directory, named after the session and the screen."""
         inspector = next(reversed(self._list_inspectors()), None)
         path = inspector.controller.recorded_session.info.path if inspector else "sessions"
@@ -524,7 +524,7 @@ class ContextTuiApp(App[None]):
         if "picture" not in bindings:
             about = "Screenshot: Save the screen as a picture (SVG) in the working directory"
             # Later, when the palette has closed.
-            yield SystemCommand(about, "No key", lambda: self.set_timer(0.1, self.action_picture))
+            yield SystemCommand(about, "No key", lambda: self.set_timer(0.1, self.action_save_picture))
         for command in super().get_system_commands(screen):
             if command.title == "Theme":
                 yield command
@@ -537,7 +537,7 @@ def _exit_process(code: int) -> None:
 
 def run(app: ContextTuiApp, *, mouse: bool = True) -> int:
     """Run the application, restoring and saving its state; return the exit code, or raise the error of a crash."""
-    path = None if app.options.demo else state_path()
+    path = None if app.options.demo else find_state_path()
     last_state = read_state(path)
     app.options, app.last_state = replace(app.options, last_state=last_state), last_state
     sys.setswitchinterval(0.001)  # so that threads that read give way to the screen sooner
@@ -549,4 +549,4 @@ def run(app: ContextTuiApp, *, mouse: bool = True) -> int:
     gc.freeze()  # no collection as the process ends
     if app._exception is not None:
         raise app._exception
-    return exit_code_of(app.exit_signal) if app.exit_signal else app.return_code or 0
+    return get_exit_code(app.exit_signal) if app.exit_signal else app.return_code or 0

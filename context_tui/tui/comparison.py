@@ -165,9 +165,9 @@ class Comparison:
         self._context_events: dict[int, list[ContextEvent]] | None = None
         self._full_context: Context | None = None
         if previous is not None:
-            self._adopt(previous, view)
+            self._adopt_policies(previous, view)
 
-    def _adopt(self, previous: Comparison, view: View) -> None:
+    def _adopt_policies(self, previous: Comparison, view: View) -> None:
         """Adopt the policies of *previous*, and select that of *view*; if missing, it replaces the selected one."""
         values = _serialize_values(view)
         self.settings, self.lanes = previous.settings, previous.lanes

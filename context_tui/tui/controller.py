@@ -321,8 +321,8 @@ class Controller:
             return False
         if location is None:
             if locations := self.search.locations:
-                elsewhere = format_count(len(locations), "matching row")
-                raise CommandRefused(f"No matches in the listed rows; {elsewhere} elsewhere, esc shows all")
+                match_text = format_count(len(locations), "matching row")
+                raise CommandRefused(f"No matches in the listed rows; {match_text} elsewhere, esc shows all")
             reason = "No matches; press / to search again" if self.search.text else "Press / to search first"
             raise CommandRefused(reason)
         self.select_location(location)

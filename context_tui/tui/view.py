@@ -155,10 +155,10 @@ class View:
         """Return the location of a call's tool result, or of a tool result's call; None if there is no counterpart."""
         facts = self.session.facts
         if location.block >= 0:
-            call = facts.tool_use_of(location.block)
+            call = facts.find_tool_use(location.block)
             return Location(facts.block_message[call]) if call >= 0 else None
         for block in facts.blocks_of(location.message):
-            if facts.kind[block] == Kind.TOOL_USE and (result := facts.tool_result_of(block)) >= 0:
+            if facts.kind[block] == Kind.TOOL_USE and (result := facts.find_tool_result(block)) >= 0:
                 return Location(facts.block_message[result], result)
         return None
 

@@ -53,7 +53,7 @@ def test_own_lines(tmp_path: Path) -> None:
     facts = session.facts
     assert session.info.format == "agent-sdk" and session.info.title == "go"
     assert len(facts) == 4 and facts.model == "claude-x" and not facts.problems
-    assert facts.call_row("t1") >= 0 and facts.call_result[facts.call_row("t1")] >= 0
+    assert facts.find_call_row("t1") >= 0 and facts.call_result[facts.find_call_row("t1")] >= 0
     assert facts.requests == [Usage(5, 11, 13, 0, 7)]  # totals of the result are none
     assert list(facts.record_kind).count(RecordKind.METADATA) == 2
 

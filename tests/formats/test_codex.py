@@ -236,7 +236,7 @@ def test_calls_of_every_kind(tmp_path: Path) -> None:
     bodies = [(result["content"], result.get("is_error")) for result in session.content.blocks(4)]
     assert bodies[:3] == [('[{"name":"t"}]', None), ("done", None), ("no", True)]
     assert [part["type"] for part in bodies[3][0]] == ["text", "image"]
-    assert all(session.facts.call_result[session.facts.call_row(call)] >= 0 for call in "spln")
+    assert all(session.facts.call_result[session.facts.find_call_row(call)] >= 0 for call in "spln")
 
 
 def test_hidden_reasoning_has_no_size(tmp_path: Path) -> None:
@@ -473,7 +473,7 @@ def test_a_thread_that_is_taken_back_or_forked_begins_in_another_file(tmp_path: 
     assert texts(session) == [*kept, "Again.", "Again. Yes.", "Else.", "Else. Yes."]
     assert [row[1] for row in requests(session)] == [100, 60, 50] and session.content.system() == "You are Codex."
     assert second.name in session.info.note and not session.facts.problems and session.content.is_unchanged()
-    [record] = session.facts.records_of(8)
+    [record] = session.facts.iterate_records(8)
     assert '"Else."' in session.content.raw(record) and '"session_meta"' in session.content.raw(0)
     export(session, tmp_path / "out.jsonl", "codex")
     assert texts(ct.open_session(tmp_path / "out.jsonl")) == texts(session)

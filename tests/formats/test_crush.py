@@ -174,11 +174,11 @@ def test_agents_have_sessions_of_their_own(tmp_path: Path) -> None:
     assert {each.id: each.parent for each in found} == {"s": "", "m5$$c3": f"{path}#s", "title-s": f"{path}#s"}
     session = open_session(path)
     facts = session.facts
-    started = FORM.subagent_of(session, facts.call_use[facts.call_row("c3")])
+    started = FORM.subagent_of(session, facts.call_use[facts.find_call_row("c3")])
     assert started is not None
     assert started.id == "m5$$c3"
     assert texts(scan(make_scanner(started))) == ["x"]
-    assert FORM.subagent_of(session, facts.call_use[facts.call_row("c1")]) is None
+    assert FORM.subagent_of(session, facts.call_use[facts.find_call_row("c1")]) is None
     with pytest.raises(UnreadableSession, match="unknown session"):
         open_session(f"{path}#empty")
 

@@ -158,7 +158,7 @@ def test_a_snapshot_alone_is_a_session(tmp_path: Path) -> None:
         session = open_session(spec)
         assert session.info.format == "defect" and len(session.facts) == 4
         assert DefectFormat().read_title(Path(session.info.path)) == session.info.title == "go"
-        assert session.facts.call_result[session.facts.call_row("c1")] >= 0
+        assert session.facts.call_result[session.facts.find_call_row("c1")] >= 0
     path.write_text(json.dumps({"schema_version": 1, "next_seq": 0, "state": {"history": "x"}}))
     with pytest.raises(UnreadableSession):
         open_session(path)

@@ -397,7 +397,7 @@ def test_row_by_row_is_one_pass(tmp_path_factory: pytest.TempPathFactory, drawn:
         if row.get("compacted_at") is None and (row["role"] != "assistant" or row["completed_at"])
     ]
     facts = session.facts
-    in_context = [facts.record_place[r] + 1 for m in session.context_at().order for r in facts.records_of(m)]
+    in_context = [facts.record_place[r] + 1 for m in session.context_at().order for r in facts.iterate_records(m)]
     assert sorted(in_context) == live
 
 

@@ -321,7 +321,7 @@ def test_other_apis_in_claude_taps_database(tmp_path: Path, client: str) -> None
     assert session.content.system() == system
     assert [part.name for part in facts.prompts[-1].tools] == tools
     results = [row for row, kind in enumerate(facts.kind) if kind == Kind.TOOL_RESULT]
-    assert results and all(facts.tool_use_of(row) >= 0 for row in results)
+    assert results and all(facts.find_tool_use(row) >= 0 for row in results)
     assert session.info.title.startswith(f"{client}: List.")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from context_tui.app.config import config_path
+from context_tui.app.config import find_config_path
 from context_tui.errors import SummarizerError
 from context_tui.summarizer.endpoint import ApiKey, Endpoint
 from context_tui.summarizer.settings import resolve_endpoint
@@ -65,12 +65,12 @@ def test_precedence(tmp_path: Path) -> None:
 
 def test_where_the_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", "/x")
-    assert config_path({"CONTEXT_TUI_CONFIG": "/a/b.toml"}) == Path("/a/b.toml")
-    assert config_path({}) == Path("/x/context-tui/config.toml")
+    assert find_config_path({"CONTEXT_TUI_CONFIG": "/a/b.toml"}) == Path("/a/b.toml")
+    assert find_config_path({}) == Path("/x/context-tui/config.toml")
     monkeypatch.delenv("XDG_CONFIG_HOME")
     monkeypatch.setenv("HOME", "/h")
     folder = "Library/Application Support" if sys.platform == "darwin" else ".config"
-    assert config_path({}) == Path("/h", folder, "context-tui/config.toml")
+    assert find_config_path({}) == Path("/h", folder, "context-tui/config.toml")
     file = tmp_path / "context-tui" / "config.toml"
     file.parent.mkdir()
     file.write_text("[summarizer.openai]\nbase_url = 'http://filed.test'\n", "utf-8")

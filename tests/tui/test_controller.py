@@ -93,7 +93,7 @@ def test_a_reply_that_grows_by_a_block_is_measured_again(tmp_path: Path) -> None
     view, grown = controller.view, controller.token_table
     assert len(view.session) == len(before.session) and view.session.block_count == before.session.block_count + 1
     [*_, new_row] = view.session.facts.blocks_of(len(view.session) - 1)
-    assert grown is not None and grown.block_tokens(view.context, new_row) > 200
+    assert grown is not None and grown.count_block_tokens(view.context, new_row) > 200
     sizes = compute_context_sizes(view, token_table=grown)
     rows = build_breakdown_rows(view.context, sizes, by_size=True)
     assert any(row.message == len(view.session) - 1 and row.block == new_row for row in rows)

@@ -165,7 +165,7 @@ async def test_ten_megabytes_are_cut_with_a_note_and_paged_on() -> None:
     async with app.run_test(size=(80, 20)) as pilot:
         await pilot.pause()
         assert len(app.detail._lines) < 300, "wrapped as far as it is looked at"
-        app.detail.action_ends(True)
+        app.detail.action_move_to_end(True)
         await pilot.pause()
         assert "9,800,000 more characters; press x to show more" in drawn(app)
         await pilot.press("x")
@@ -252,7 +252,7 @@ async def test_a_match_beyond_what_is_shown_is_opened_there(before: str, ends: s
             assert "TheNeedle" in seen(app.detail)
             assert sum(len(line.text) for line in app.detail._lines) < 60_000 or before == "edge", "not megabytes"
         if before != "none":
-            app.detail.action_ends(False)
+            app.detail.action_move_to_end(False)
             await pilot.pause()
             assert "Needle" not in seen(app.detail) and BEFORE[before][:10] in seen(app.detail), "it is one key away"
 

@@ -68,7 +68,7 @@ def looked_at(view: View) -> tuple[TimelineRows, RowMarker]:
 def cleared_before() -> View:
     """A view in which the first result was cleared by the recording."""
     made = session()
-    row = made.facts.call_result[made.facts.call_row("r0-0")]
+    row = made.facts.call_result[made.facts.find_call_row("r0-0")]
     made.facts.add_compaction(Compaction(10, "micro", cleared_blocks=frozenset({row})))
     return View(made)
 

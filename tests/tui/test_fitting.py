@@ -59,7 +59,7 @@ OFFERS = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 20), st.inte
 def test_columns_are_never_wider_than_the_line(width: int, offers: list[tuple[str, int, int]], spare: int) -> None:
     fitter = ColumnFitter(width)
     for column, least, more in offers:
-        fitter.give(column, least, least + more, spare=spare)
+        fitter.fit(column, least, least + more, spare=spare)
     assert sum(fitter[column] for column in "abcd") + fitter.room == width
     assert fitter.room >= 0
 
@@ -67,18 +67,18 @@ def test_columns_are_never_wider_than_the_line(width: int, offers: list[tuple[st
 @given(WIDTHS, st.integers(1, 20), OFFERS)
 def test_the_most_important_column_stays(width: int, least: int, offers: list[tuple[str, int, int]]) -> None:
     fitter = ColumnFitter(width)
-    assert fitter.give("first", least) == (width >= least)
+    assert fitter.fit("first", least) == (width >= least)
     before = fitter["first"]
     for column, cells, more in offers:
-        fitter.give(column, cells, cells + more)
+        fitter.fit(column, cells, cells + more)
     assert fitter["first"] == before
 
 
 def test_a_second_offer_widens_a_column_and_spare_cells_stay_free() -> None:
     fitter = ColumnFitter(20, reserved=2)
-    assert fitter.give("name", 8) and fitter.give("name", 8, 30, spare=4)
+    assert fitter.fit("name", 8) and fitter.fit("name", 8, 30, spare=4)
     assert (fitter["name"], fitter.room) == (14, 4)
-    assert not fitter.give("bar", 5) and not fitter.give("bar", 4, from_width=21) and fitter.give("bar", 4)
+    assert not fitter.fit("bar", 5) and not fitter.fit("bar", 4, from_width=21) and fitter.fit("bar", 4)
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 12)), max_size=8), WIDTHS, st.integers(0, 2))

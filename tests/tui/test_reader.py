@@ -315,7 +315,7 @@ async def test_code_that_is_known_is_not_highlighted_again(monkeypatch: pytest.M
     running = Shows(of({"type": "text", "text": fences}))
     async with running.run_test(size=(80, 20)) as pilot:
         await rendering(pilot, running.detail)
-        running.detail.action_ends(True)
+        running.detail.action_move_to_end(True)
         await until(pilot, lambda: len(found) >= 150)
         for _ in range(3):
             running.detail.toggle_raw()

@@ -132,7 +132,7 @@ def test_what_was_cleared_is_told_by_the_ruler() -> None:
     context = controller.view.context
     assert context.replacements
     turn = TurnSummaries(controller.rows, controller.marker).get_summary(0)
-    tokens = sum(sizes.block_tokens(context, row) for m in turn.messages for row in what.facts.blocks_of(m))
+    tokens = sum(sizes.count_block_tokens(context, row) for m in turn.messages for row in what.facts.blocks_of(m))
     assert turn.tokens == tokens < sum(sizes.messages[m] for m in turn.messages)
     assert turn.share is not None and 0 < turn.share < 1
 

@@ -117,7 +117,7 @@ def test_rows_outside_the_context_say_so() -> None:
 
 def test_what_was_cleared_by_the_recording_is_marked() -> None:
     made = session()
-    row = made.facts.call_result[made.facts.call_row("r0-0")]
+    row = made.facts.call_result[made.facts.find_call_row("r0-0")]
     made.facts.add_compaction(Compaction(10, "micro", cleared_blocks=frozenset({row})))
     view = View(made, policy="manual")
     assert RowMarker(view.context, view.plan).find_mark(2, row).verdict == "gone"

@@ -49,13 +49,13 @@ Record = dict[str, Any]
 
 def is_stream_record(value: Record) -> bool:
     """Return whether a record is from a stream of events, and not from a Claude Code transcript."""
-    kind, inside = value.get("type"), value.get("message")
+    kind, inner_message = value.get("type"), value.get("message")
     if not isinstance(value.get("session_id"), str) or "parentUuid" in value or "sessionId" in value:
         return False
     if not isinstance(kind, str):
         return False
     if kind in ROLES:
-        return "content" in value or isinstance(inside, dict)
+        return "content" in value or isinstance(inner_message, dict)
     return kind in ("system", "result") and "subtype" in value
 
 
@@ -88,7 +88,7 @@ class AgentSdkShape:
         self._boundary: Record | None = None  # in a stream, until its summary is read
         self._history: list[_HistoryMessage] = []  # only for agent-sdk's own file
         self._results_open = False  # whether further results belong to the newest message
-        self._compacted = self._resumed = False
+        self._is_compacted = self._is_resumed = False
 
     def parse(self, record: Record) -> ParsedRecord:
         kind = record.get("type")
@@ -100,8 +100,8 @@ class AgentSdkShape:
             return MetadataRecord()
         if kind == "system":
             return self._parse_system(record)
-        inside = record.get("message")
-        message = inside if isinstance(inside, dict) else record
+        inner_message = record.get("message")
+        message = inner_message if isinstance(inner_message, dict) else record
         if "content" not in message:
             raise ValueError(f"{kind} without content")
         return _parse_message(record, message, ROLES[kind])
@@ -133,13 +133,13 @@ class AgentSdkShape:
 
     def _place_in_file(self, record: Record, parsed: ParsedRecord) -> ParsedRecord:
         if not isinstance(parsed, MessageRecord):
-            self._resumed |= record.get("subtype") == "init" and self._compacted
+            self._is_resumed |= record.get("subtype") == "init" and self._is_compacted
             return parsed
         history = self._history
         if parsed.compaction:
             tail = history[_find_split_point(history) :]
             summary = _HistoryMessage(f"summary before message {len(history)}", Role.USER, False, False)
-            self._history, self._compacted, self._results_open = [*history, summary], True, False
+            self._history, self._is_compacted, self._results_open = [*history, summary], True, False
             tail_keys = tuple(each.key for each in tail)
             return replace(parsed, key=summary.key, compaction=replace(parsed.compaction, context=(0, *tail_keys)))
         if parsed.has_results and self._results_open:
@@ -148,8 +148,8 @@ class AgentSdkShape:
         message = _HistoryMessage(f"message {len(history)}", parsed.role, "tool_use" in kinds, "tool_result" in kinds)
         history.append(message)
         self._results_open = parsed.has_results or (self._results_open and parsed.role == Role.USER)
-        if self._resumed:
-            self._resumed = self._compacted = False
+        if self._is_resumed:
+            self._is_resumed = self._is_compacted = False
             keys = tuple(each.key for each in history[:-1] if not each.key.startswith("summary"))
             parsed = replace(parsed, compaction=FullCompactionRecord("resume", context=(*keys, 0), has_summary=False))
         return replace(parsed, key=message.key)

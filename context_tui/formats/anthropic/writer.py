@@ -112,8 +112,8 @@ def _build_result_body(body: Any, losses: Losses) -> Any:
         return compact_text(body)
     parts = []
     for part in body:
-        fits = isinstance(part, dict) and part.get("type") in RESULT_BLOCK_TYPES and _is_complete(part)
-        if fits and (part["type"] != "image" or _build_image_source(part)):
+        is_valid = isinstance(part, dict) and part.get("type") in RESULT_BLOCK_TYPES and _is_complete(part)
+        if is_valid and (part["type"] != "image" or _build_image_source(part)):
             parts.append(_build_block(part, losses))
         else:
             losses.add("parts of results turned into text, as Anthropic cannot hold them")

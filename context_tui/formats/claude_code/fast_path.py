@@ -109,7 +109,7 @@ def make_fast_path(scanner: ClaudeCodeScanner) -> FastPath:
     add_request, times, end_times = facts.add_request, facts.time, facts.end_time
     usage_by_message, message_by_api_id = scanner._usage_by_message, scanner._message_by_api_id
     results_by_reply = scanner._results_by_reply
-    call_row, call_use, block_message = facts.call_row, facts.call_use, facts.block_message
+    call_row, call_use, block_message = facts.find_call_row, facts.call_use, facts.block_message
     block_path, read_range = facts.path, facts.read_range
 
     def add_message(role: int, record: UsualLine) -> int:

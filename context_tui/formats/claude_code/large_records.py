@@ -94,7 +94,7 @@ def format_outline_lines(line: bytes) -> Iterator[bytes]:
     for block in blocks:
         row = facts.add_block(message, block)
         names = {name: block[name] for name in WHOLE_MEMBERS if name in block}
-        yield compact_json([_truncate_texts(block) | names, facts.block_size(row)])
+        yield compact_json([_truncate_texts(block) | names, facts.get_block_size(row)])
 
 
 def _truncate_texts(value: Any) -> Any:

@@ -347,8 +347,8 @@ def normalize_usage(usage: ApiUsage, finished: bool, version: str | None) -> Usa
     hour_tokens = min((split.ephemeral_1h_input_tokens or 0) if split is not None else 0, written)
     if not fresh + read + written:
         return None
-    trusted = finished or parse_version(version) >= _OUTPUT_ON_EVERY_LINE_SINCE
-    return Usage(fresh, read, written - hour_tokens, hour_tokens, usage.output_tokens or 0, trusted)
+    is_trusted = finished or parse_version(version) >= _OUTPUT_ON_EVERY_LINE_SINCE
+    return Usage(fresh, read, written - hour_tokens, hour_tokens, usage.output_tokens or 0, is_trusted)
 
 
 FILE_TOOLS = frozenset({"Read", "Edit", "MultiEdit", "Write"})

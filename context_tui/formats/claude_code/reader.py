@@ -114,7 +114,7 @@ class ClaudeCodeScanner:
         self._info = info
         self._requested_chain = MAIN_CHAIN if info.id.startswith(BRANCH_PREFIX) else info.id
         self._fast_path = make_fast_path
-        self._main_began = False  # after a sidechain that seemed the only chain of the file
+        self._has_main_begun = False  # after a sidechain that seemed the only chain of the file
         self._reset(self._requested_chain)
 
     def _reset(self, chain: str) -> None:
@@ -149,11 +149,11 @@ class ClaudeCodeScanner:
             self._rows_read = min(self._rows_read, len(self.facts.record_kind) - 1)
         fast_path = self._fast_path(self) if self._chain == self._requested_chain == MAIN_CHAIN else None
         end = self._lines.advance(self._append_record, deadline, fast_path, self._append_large_record)
-        if self._main_began and self._chain != self._requested_chain:
+        if self._has_main_begun and self._chain != self._requested_chain:
             self._reset(MAIN_CHAIN)
             return self.advance(budget_s)._replace(revised_from=0)
-        alone = len(self.facts) == 0 and self._chain == MAIN_CHAIN and not self._main_began
-        if end and alone and self._first_sidechain is not None:
+        has_no_main_chain = len(self.facts) == 0 and self._chain == MAIN_CHAIN and not self._has_main_begun
+        if end and has_no_main_chain and self._first_sidechain is not None:
             self._reset(self._first_sidechain)
             return self.advance(budget_s)
         if end and not any(kind != RecordKind.PROBLEM for kind in self.facts.record_kind):
@@ -277,15 +277,15 @@ class ClaudeCodeScanner:
             return True
         earlier, repeated = parsing.parse_line(line), parsing.parse_line(repeated_line)
         names = ("type", "subtype", "compactMetadata", "microcompactMetadata", "isCompactSummary")
-        same = all(getattr(earlier, name) == getattr(repeated, name) for name in names)
-        return same and parsing.extract_blocks(earlier) == parsing.extract_blocks(repeated)
+        is_same = all(getattr(earlier, name) == getattr(repeated, name) for name in names)
+        return is_same and parsing.extract_blocks(earlier) == parsing.extract_blocks(repeated)
 
     def _is_other_chain(self, record: Record) -> bool:
         chain = (record.agentId or UNNAMED_SIDECHAIN) if record.isSidechain else MAIN_CHAIN
         if record.isSidechain and self._first_sidechain is None and record.type in parsing.MESSAGE_TYPES:
             self._first_sidechain = chain
         if chain == MAIN_CHAIN == self._requested_chain and record.type in parsing.MESSAGE_TYPES:
-            self._main_began = True
+            self._has_main_begun = True
         return chain != self._chain
 
     def _add_message(self, role: Role, record: Record, flags: int = 0) -> int:
@@ -373,7 +373,7 @@ class ClaudeCodeScanner:
 
         A record may repeat results of earlier calls, and these say less about its place than new results.
         """
-        calls = [self.facts.call_row(call_id) for call_id in ids]
+        calls = [self.facts.find_call_row(call_id) for call_id in ids]
         return next((call for call in calls if call >= 0 and self.facts.call_result[call] < 0), calls[0])
 
     def _find_results_message(self, record: Record, answers: list[object]) -> int:
@@ -426,7 +426,7 @@ class ClaudeCodeScanner:
             (before, notes), (saved, more) = (_parse_size(metadata, name) for name in ("preTokens", "tokensSaved"))
             self._notes += (*notes, *more)
             facts, trigger = self.facts, _parse_text(metadata.get("trigger"))
-            rows = (facts.call_row(call) for call in _parse_ids(metadata.get("compactedToolIds")))
+            rows = (facts.find_call_row(call) for call in _parse_ids(metadata.get("compactedToolIds")))
             results = (facts.call_result[row] for row in rows if row >= 0)
             cleared = frozenset(row for row in results if row >= 0)
             compaction = Compaction(len(facts), "micro", trigger, before, version=parse_version(record.version))
@@ -493,7 +493,7 @@ class ClaudeCodeContent:
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
         blocks: list[dict[str, Any]] = []
-        for row in self.facts.records_of(message):
+        for row in self.facts.iterate_records(message):
             try:
                 record = parsing.parse_line(self.read_line(row))
             except ValueError as error:
@@ -526,7 +526,7 @@ class ClaudeCodeContent:
     def _iter_file_states(self, message: int) -> Iterator[tuple[str, FileState]]:
         facts = self.facts
         if message < len(facts) and any(facts.tool_name(row) in parsing.FILE_TOOLS for row in facts.blocks_of(message)):
-            for row in facts.records_of(message):
+            for row in facts.iterate_records(message):
                 if found := parsing.parse_file_state(self.read_line(row), message):
                     yield found
 

@@ -99,7 +99,7 @@ def find_subagent_session(session: Session, call: int) -> SessionInfo | None:
 
 
 def _find_agent_in_result(content: ClaudeCodeContent, message: int, call_id: str) -> str:
-    for row in content.facts.records_of(message):
+    for row in content.facts.iterate_records(message):
         line = content.read_line(row)
         if b'"agentId"' not in line or call_id.encode() not in line:
             continue

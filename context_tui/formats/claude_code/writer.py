@@ -86,7 +86,7 @@ class _Writer:
         for origin in reversed(origins):
             content = origin.session.content if isinstance(origin, Origin) else None
             if isinstance(content, ClaudeCodeContent):
-                for row in content.facts.records_of(origin.message):
+                for row in content.facts.iterate_records(origin.message):
                     if cwd := parsing.parse_line(content.read_line(row)).cwd:
                         return cwd
         return self.session.info.cwd
@@ -138,16 +138,16 @@ class _Writer:
 
     def _build_summary(self, message: int) -> dict[str, Any]:
         blocks = self.session.content.blocks(message)
-        alone = len(blocks) == 1 and blocks[0].get("type") == "text"
+        is_single_text = len(blocks) == 1 and blocks[0].get("type") == "text"
         if self.session.facts.role[message] != Role.USER:
             self.losses.add_note("the summary is written as a user message, as Claude Code does")
-        message_record = {"message": {"role": "user", "content": blocks[0]["text"] if alone else blocks}}
+        message_record = {"message": {"role": "user", "content": blocks[0]["text"] if is_single_text else blocks}}
         flags = {"isVisibleInTranscriptOnly": True, "isCompactSummary": True}
         return self._chain_record(self._build_envelope("user") | flags | message_record)
 
     def _copy_records(self, origin: Origin, content: ClaudeCodeContent, summary: bool) -> Iterator[dict[str, Any]]:
         next_block = 0
-        for row in content.facts.records_of(origin.message):
+        for row in content.facts.iterate_records(origin.message):
             record = self._parse_recorded_line(content.read_line(row))
             parsed, message = parsing.build_record(record), record.get("message")
             selected = content.select_message_blocks(origin.message, row, parsed)
@@ -231,15 +231,15 @@ def _format_usage(usage: Usage) -> dict[str, Any]:
 
 def _zero_usage(usage: dict[str, Any]) -> dict[str, Any]:
     """Return recorded usage with all numbers set to 0, at any depth, and with ``iterations`` emptied."""
-    zeroed: dict[str, Any] = {}
+    zeroed_usage: dict[str, Any] = {}
     for name, value in usage.items():
         if isinstance(value, dict):
-            zeroed[name] = _zero_usage(value)
+            zeroed_usage[name] = _zero_usage(value)
         elif name == "iterations":
-            zeroed[name] = []
+            zeroed_usage[name] = []
         else:
-            zeroed[name] = 0 if isinstance(value, int | float) and not isinstance(value, bool) else value
-    return zeroed
+            zeroed_usage[name] = 0 if isinstance(value, int | float) and not isinstance(value, bool) else value
+    return zeroed_usage
 
 
 def copy(session: Session, path: Path) -> list[str] | None:

@@ -26,8 +26,8 @@ def find_extension_storages(environ: Mapping[str, str]) -> Iterator[Path]:
     """Yield the folders in which editors store the data of extensions on Linux, macOS and Windows."""
     home = find_home_folder(environ)
     roots = [Path(environ.get("XDG_CONFIG_HOME") or home / ".config"), home / "Library" / "Application Support"]
-    if roaming := environ.get("APPDATA"):
-        roots.append(Path(roaming))
+    if app_data := environ.get("APPDATA"):
+        roots.append(Path(app_data))
     yield from (root / editor / "User" / "globalStorage" for root in roots for editor in EDITORS)
     yield from (home / server / "data" / "User" / "globalStorage" for server in REMOTE_SERVERS)
 

@@ -81,7 +81,7 @@ class CodexShape:
         self._counts_reasoning = True
         self._reviews = False  # in a review, whose token counts belong to its own conversation
         self._is_empty_task = False  # nothing was typed, answered or called since the task began
-        self._compacted_last = False  # the newest record of the context is a compaction
+        self._ends_with_compaction = False  # the newest record of the context is a compaction
         self._instruction_tokens = 0
         self._readable_tokens: int | None = None  # size of a new history without its summary, until the next count
 
@@ -139,7 +139,7 @@ class CodexShape:
             case "compacted":
                 self._replies.end_response()
                 self._usage_order.note_compaction()
-                self._compacted_last = True
+                self._ends_with_compaction = True
                 return self._place_compaction(payload, parsed)
             case "event_msg":
                 return self._place_event(payload, parsed, line.time)
@@ -154,10 +154,10 @@ class CodexShape:
             case "entered_review_mode" | "exited_review_mode" as kind:
                 self._reviews = kind == "entered_review_mode"
             case "task_started":
-                self._is_empty_task, self._compacted_last = True, False
-            case "task_complete" if self._is_empty_task and self._compacted_last:  # of the command /compact
+                self._is_empty_task, self._ends_with_compaction = True, False
+            case "task_complete" if self._is_empty_task and self._ends_with_compaction:  # of the command /compact
                 return CompactionDetailsRecord("manual")
-            case "agent_message" if self._compacted_last and payload.get("message") == COMPACT_TASK_NOTICE:
+            case "agent_message" if self._ends_with_compaction and payload.get("message") == COMPACT_TASK_NOTICE:
                 return CompactionDetailsRecord("manual")
         return parsed
 
@@ -169,7 +169,7 @@ class CodexShape:
     def _place_message(self, record: MessageRecord, time: int) -> MessageRecord:
         response = self._replies.assign_response_id(record)
         if not record.is_injected:
-            self._is_empty_task = self._compacted_last = False
+            self._is_empty_task = self._ends_with_compaction = False
         if record.role == Role.ASSISTANT:
             return replace(record, time=time, message_id=response, usage=self._usage_order.pop_reply_usage())
         if record.role == Role.USER and not record.has_results:
@@ -232,8 +232,8 @@ class CodexShape:
         for number, record in reversed(messages.items()):
             assert isinstance(record, MessageRecord)
             is_prompt = record.role == Role.USER and not record.has_results
-            if is_prompt and (same := keys_by_signature.get(_compute_signature(record))):
-                matches[number] = same.pop()
+            if is_prompt and (same_keys := keys_by_signature.get(_compute_signature(record))):
+                matches[number] = same_keys.pop()
         return matches
 
     def _find_kept_users(self) -> list[str]:

@@ -69,8 +69,8 @@ def parse_session_meta(payload: Any) -> SessionMeta:
     """Parse the metadata of a session. A missing id or folder becomes ""."""
     meta = as_object(payload)
     source = as_object(meta.get("source"))
-    spawned = as_object(as_object(source.get("subagent")).get("thread_spawn"))
-    parent = meta.get("parent_thread_id") or spawned.get("parent_thread_id")
+    thread_spawn = as_object(as_object(source.get("subagent")).get("thread_spawn"))
+    parent = meta.get("parent_thread_id") or thread_spawn.get("parent_thread_id")
     base = as_object(meta.get("history_base"))
     members = (meta.get("id"), meta.get("cwd"), meta.get("forked_from_id"), parent, base.get("thread_id"))
     base_bytes = base.get("end_byte_offset")

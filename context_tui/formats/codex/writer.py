@@ -62,10 +62,10 @@ class RolloutItems:
         if not isinstance(content, LineContent) or origin.session.info.format != "codex":
             return None
         items: list[Item] = []
-        for row in content.facts.records_of(origin.message):
+        for row in content.facts.iterate_records(origin.message):
             if self._newest != (content, row):
                 self._newest, self._newest_items = (content, row), _list_record_items(content.read_record(row))
-            items += self._newest_items[content.facts.ordinal_in_record(origin.message, row)]
+            items += self._newest_items[content.facts.find_ordinal_in_record(origin.message, row)]
         return items or None
 
 

@@ -59,23 +59,23 @@ class JournalShape:
         self._history: list[tuple[str, MessageRecord]] = []
 
     def parse(self, record: Record) -> ParsedRecord:
-        inside = record.get("record")
-        if not isinstance(inside, dict):
+        inner_record = record.get("record")
+        if not isinstance(inner_record, dict):
             raise ValueError("a line of a journal without a record")
-        match inside.get("type"):
+        match inner_record.get("type"):
             case "message":
-                return parse_message(inside.get("message"))
+                return parse_message(inner_record.get("message"))
             case "snapshot":
-                history = inside.get("history")
+                history = inner_record.get("history")
                 if not isinstance(history, list):
                     raise ValueError("a snapshot without a history")
                 return HistoryRecord(tuple(map(parse_message, history)))
             case "turn_ended":
-                usage, notes = parse_usage_or_note(_parse_usage, inside.get("usage"))
+                usage, notes = parse_usage_or_note(_parse_usage, inner_record.get("usage"))
                 return UsageRecord(usage=usage, notes=notes)
             case "turn_started" | "turn_aborted":
                 return MetadataRecord()
-        raise ValueError(f"a record of unknown type {str(inside.get('type'))[:40]!r}")
+        raise ValueError(f"a record of unknown type {str(inner_record.get('type'))[:40]!r}")
 
     def resolve_in_order(self, record: Record, parsed: ParsedRecord) -> ParsedRecord:
         """Return *parsed*, completed from earlier lines. A snapshot is compared with the history that it replaces."""
@@ -117,15 +117,15 @@ class JournalShape:
     def _place_snapshot(self, parsed: HistoryRecord) -> ParsedRecord:
         """Return a snapshot with only its new messages, and a clearing of the results removed from known messages."""
         old, next_place = self._history, 0
-        exact, bare = (_index_history(old, _format_signature), _index_history(old, _format_bare_signature))
+        exact_index, bare_index = (_index_history(old, _format_signature), _index_history(old, _format_bare_signature))
         history: list[tuple[str, MessageRecord]] = []
         messages: list[MessageRecord | OmittedMessage] = []
         cleared_keys: list[str] = []
         for each in parsed.messages:
             assert isinstance(each, MessageRecord)
-            place = _pop_place(exact.get(_format_signature(each), []), next_place)
+            place = _pop_place(exact_index.get(_format_signature(each), []), next_place)
             cleared_calls: list[str] | None = [] if place >= 0 else None
-            if place < 0 and (place := _pop_place(bare.get(_format_bare_signature(each), []), next_place)) >= 0:
+            if place < 0 and (place := _pop_place(bare_index.get(_format_bare_signature(each), []), next_place)) >= 0:
                 cleared_calls = _find_cleared_calls(old[place][1], each)
             if place >= 0 and cleared_calls is not None:
                 cleared_keys += cleared_calls

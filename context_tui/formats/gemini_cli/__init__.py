@@ -119,7 +119,7 @@ def _is_document(path: Path) -> bool:
 
 def _read_records(session: Session, message: int) -> Iterable[dict[str, Any]]:
     content, facts = session.content, session.facts
-    for row in facts.records_of(message):
+    for row in facts.iterate_records(message):
         with suppress(ValueError):
             if isinstance(content, LineContent):
                 yield content.read_record(row)

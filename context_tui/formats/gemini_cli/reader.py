@@ -54,7 +54,7 @@ SETUP_START = "<session_context>"
 class _HistoryMessage(NamedTuple):
     is_sent: bool
     version: int
-    bare: int
+    bare_version: int
 
 
 class GeminiLineShape:
@@ -112,7 +112,7 @@ class GeminiLineShape:
         for records in _group_messages(parsed.messages):
             summary, previous = _summarize_message(records), self._history.get(records[0].key)
             masked = [*_find_masked_calls(records)]
-            if previous and masked and summary != previous and summary.bare == previous.bare:
+            if previous and masked and summary != previous and summary.bare_version == previous.bare_version:
                 summary = previous
                 cleared_calls += [each for each in masked if each not in self._masked_calls]
             history[records[0].key] = summary
@@ -248,9 +248,9 @@ def _drop_results(message: dict[str, Any]) -> dict[str, Any]:
 def _summarize_message(parts: Sequence[MessageRecord | OmittedMessage]) -> _HistoryMessage:
     """Return whether a message is sent, and its hashes. These ignore thoughts, since histories have none."""
     blocks = [block for block in _list_blocks(parts) if block.get("type") != "thinking"]
-    bare = [{**block, "content": None} if block.get("type") == "tool_result" else block for block in blocks]
+    bare_version = [{**block, "content": None} if block.get("type") == "tool_result" else block for block in blocks]
     is_sent = isinstance(parts[0], MessageRecord) and not parts[0].flags & MessageFlag.NOT_SENT
-    return _HistoryMessage(is_sent, hash(compact_text(blocks)), hash(compact_text(bare)))
+    return _HistoryMessage(is_sent, hash(compact_text(blocks)), hash(compact_text(bare_version)))
 
 
 def _list_blocks(parts: Iterable[MessageRecord | OmittedMessage]) -> list[Block]:

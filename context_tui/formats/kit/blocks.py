@@ -64,8 +64,8 @@ def parse_arguments(arguments: Any) -> dict[str, Any]:
     if not isinstance(arguments, str):
         return {RAW_ARGUMENTS_KEY: compact_text(arguments)}
     value = try_loads(arguments)
-    fits = isinstance(value, dict) and list(value) != [RAW_ARGUMENTS_KEY] and not is_nested_deeper(value)
-    return value if fits else {RAW_ARGUMENTS_KEY: arguments}
+    is_valid = isinstance(value, dict) and list(value) != [RAW_ARGUMENTS_KEY] and not is_nested_deeper(value)
+    return value if is_valid else {RAW_ARGUMENTS_KEY: arguments}
 
 
 def format_arguments(value: Any) -> str:

@@ -93,7 +93,7 @@ class BranchFacts:
         selection, facts = self._selection, self._selection.facts
         facts.branches = []
         for number, (branch, requests) in enumerate(zip(self._abandoned, self._branch_requests, strict=True), 1):
-            name, first = f"{self._prefix}{number}", selection.number_of(min(branch))
+            name, first = f"{self._prefix}{number}", selection.get_number(min(branch))
             facts.branches.append(Branch(name, len(branch), requests, self._is_at_summary(branch), first))
         return facts
 
@@ -115,7 +115,7 @@ class BranchFacts:
         """
         if self._revision != self._tree.revision or self._info.id.startswith(BRANCH_PREFIX):
             return 0
-        return message if message is None or self._selection is None else self._selection.number_of(message)
+        return message if message is None or self._selection is None else self._selection.get_number(message)
 
     def _update_abandoned(self) -> bool:
         if self._revision == self._tree.revision:

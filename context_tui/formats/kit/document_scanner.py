@@ -150,12 +150,12 @@ class DocumentScanner:
 
     def has_run(self, run: Run) -> bool:
         """Return whether the file still begins with the complete elements of *run*, and has the same metadata."""
-        current, torn = self._read_run(), bool(run.elements) and isinstance(run.elements[-1], BrokenElement)
-        elements = run.elements[: len(run.elements) - torn]
+        current, is_torn = self._read_run(), bool(run.elements) and isinstance(run.elements[-1], BrokenElement)
+        elements = run.elements[: len(run.elements) - is_torn]
         if [*map(get_element_text, current.elements[: len(elements)])] != [*map(get_element_text, elements)]:
             return False
-        (system, *metadata), (system_now, *metadata_now) = map(self._read_out_of_band, (run, current))
-        return system == system_now and all(old in (None, new) for old, new in zip(metadata, metadata_now, strict=True))
+        (system, *metadata), (new_system, *new_metadata) = map(self._read_out_of_band, (run, current))
+        return system == new_system and all(old in (None, new) for old, new in zip(metadata, new_metadata, strict=True))
 
     def _read_out_of_band(self, run: Run) -> tuple[Any, ...]:
         """Return (system prompt, tools), model and response of a run. The file may gain a model or response later."""

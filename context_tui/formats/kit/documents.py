@@ -267,15 +267,15 @@ def find_runs(values: list[Element], lists: MessageLists = DEFAULT_MESSAGE_LISTS
 def collect_runs(values: list[Element], parse: Callable[[Element], Run | None], problem: str) -> list[Run]:
     """Return the runs that *parse* finds in values. Any other value becomes a broken element of the run before it."""
     runs: list[Run] = []
-    strays: list[Element] = []
+    stray_elements: list[Element] = []
     for value in values:
         if run := parse(value):
             runs.append(run)
         else:
-            stray = value if isinstance(value, BrokenElement) else BrokenElement(problem, get_element_text(value))
-            (runs[-1].elements if runs else strays).append(stray)
+            element = value if isinstance(value, BrokenElement) else BrokenElement(problem, get_element_text(value))
+            (runs[-1].elements if runs else stray_elements).append(element)
     if runs:
-        runs[0].elements[:0] = strays
+        runs[0].elements[:0] = stray_elements
     return runs
 
 

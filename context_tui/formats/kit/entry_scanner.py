@@ -146,7 +146,7 @@ class _EntryPass:
         self._batch = 1
         self.ids = source.list_ids()
         self.checksums: list[int] = []
-        self.abandoned: list[set[int]] = []
+        self.abandoned_branches: list[set[int]] = []
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
         """Return one entry for each id. An entry that is missing has ``MISSING_REASON`` as its problem."""
@@ -225,14 +225,14 @@ class EntryScanner:
                 break
         self._is_finished = len(entry_pass.checksums) == len(entry_pass.ids)
         if self._is_finished:
-            entry_pass.abandoned = entry_pass.shape.finish(self._source.read_metadata(), entry_pass.builder)
+            entry_pass.abandoned_branches = entry_pass.shape.finish(self._source.read_metadata(), entry_pass.builder)
         changed = entry_pass.builder.pop_first_changed(old_count)
         return Advance(len(facts) - old_count, 0 if restarted else changed, self._is_finished)
 
     def session(self) -> Session:
         builder = self._pass.builder
         session_id, branch_id = split_branch_id(self._info.id)
-        tree = _LinearTree(lambda: self._pass.abandoned, range(-1, len(builder.facts) - 1))
+        tree = _LinearTree(lambda: self._pass.abandoned_branches, range(-1, len(builder.facts) - 1))
         facts = BranchFacts(builder.facts, tree, replace(self._info, id=branch_id), session_id).select_facts()
         return Session(facts, EntryContent(self._pass, facts), self._info, len(facts))
 

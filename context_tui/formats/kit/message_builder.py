@@ -360,7 +360,7 @@ class MessageBuilder:
                     facts.model = truncate_name(record.model) or facts.model
                     if record.role == Role.SYSTEM and not len(facts) and not record.flags & MessageFlag.SUMMARY:
                         self.append_system(extract_text(record.blocks))
-                        self._anchor(record)
+                        self._attach_key(record)
                         continue
                     numbers[0] = message = self._add_message(record)
                     row = facts.add_record(place, length, RecordKind.MESSAGE, message)
@@ -376,10 +376,10 @@ class MessageBuilder:
                 row = facts.add_record(place, length, RecordKind.METADATA)
                 notes += self._add_history(record, row, numbers)
                 compaction = record.compaction
-                self._anchor(record)
+                self._attach_key(record)
             elif isinstance(record, FullCompactionRecord):
                 compaction = record
-                self._anchor(record)
+                self._attach_key(record)
             else:
                 self._add_other(record)
         row = row if row >= 0 else facts.add_record(place, length, RecordKind.METADATA)
@@ -396,7 +396,7 @@ class MessageBuilder:
             self._rewind(record.target, or_start=record.or_start)
         elif isinstance(record, ReplacementRecord):
             self._replace_record(record.target)
-        self._anchor(record)
+        self._attach_key(record)
         if isinstance(record, MetadataRecord):
             facts.model = truncate_name(record.model) or facts.model
             if record.window:
@@ -422,7 +422,7 @@ class MessageBuilder:
             self.event_positions["clear", len(facts)] = self._current
             facts.begin_epoch(len(facts), "clear")
 
-    def _anchor(self, record: RecordCase) -> None:
+    def _attach_key(self, record: RecordCase) -> None:
         """Assign the key of a record without a message to the message before it."""
         if record.key:
             self._move_to(self._find_parent_of_record(record))
@@ -581,7 +581,7 @@ class MessageBuilder:
         self.event_positions["micro", len(facts.compactions)] = self._current
         for cleared_key in record.cleared_keys:
             key, number = cleared_key if isinstance(cleared_key, tuple) else (cleared_key, -1)
-            if number < 0 and (call := facts.call_row(key)) >= 0:
+            if number < 0 and (call := facts.find_call_row(key)) >= 0:
                 rows.add(facts.call_result[call])
             elif (message := self._message_by_key.get(key, -1)) >= 0:
                 blocks = [*facts.blocks_of(message)]
@@ -680,8 +680,8 @@ class RecordContent(ABC):
         """Read the record in a row again, and parse it."""
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
-        rows = self.facts.records_of(message)
-        parsed = ((self._parse_cached(row), self.facts.ordinal_in_record(message, row)) for row in rows)
+        rows = self.facts.iterate_records(message)
+        parsed = ((self._parse_cached(row), self.facts.find_ordinal_in_record(message, row)) for row in rows)
         return [dict(block) for record, number in parsed for block in _list_blocks(record, number)]
 
     def system(self) -> str:

@@ -137,17 +137,17 @@ def parse_block(value: Any) -> Block:
     kind = value.get("type") if isinstance(value, dict) else None
     if not isinstance(kind, str):
         return {"type": "unknown", "value": value}
-    mended: Block = {}
+    repaired: Block = {}
     for name in STRING_MEMBERS.get(kind, ()):
         if not isinstance(member := value.get(name, ""), str):
             if member is not None and kind in ("text", "thinking"):
                 return {"type": "unknown", "value": value}
-            mended[name] = parse_id(member)  # ids and names are only compared
+            repaired[name] = parse_id(member)  # ids and names are only compared
     if kind == "image" and not isinstance(source := value.get("source"), dict):
         if source is not None:
             return {"type": "unknown", "value": value}
-        mended["source"] = {}
-    return {**value, **mended} if mended else value
+        repaired["source"] = {}
+    return {**value, **repaired} if repaired else value
 
 
 @lru_cache(maxsize=64)

@@ -41,8 +41,8 @@ class KodaFormat(Format):
         columns, metadata = read_columns(path, "messages", "session_metadata")
         if not {"id", "session_id", "role", "content", "tool_calls", "tool_call_id"} <= columns:
             return None
-        sure = "compacted_at" in columns or metadata
-        return Claim(99 if sure else 80, "koda's tables")
+        is_certain = "compacted_at" in columns or metadata
+        return Claim(99 if is_certain else 80, "koda's tables")
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         """Return the sessions that have messages, oldest first. Even a single session has an id."""

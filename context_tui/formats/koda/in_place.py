@@ -35,7 +35,7 @@ def clear_rows(session: Session, texts: Mapping[int, str], check: SessionCheck) 
     entry_pass = content.entry_pass
     facts, ids = session.facts, set[int]()
     for message in sorted({facts.block_message[block] for block in texts}):
-        blocks, records = list(facts.blocks_of(message)), list(facts.records_of(message))
+        blocks, records = list(facts.blocks_of(message)), list(facts.iterate_records(message))
         if len(blocks) != len(records) or any(facts.kind[block] != Kind.TOOL_RESULT for block in blocks):
             raise Error(f"message {message}: does not have one row per result; it cannot be changed in place")
         pairs = zip(blocks, records, strict=True)

@@ -41,7 +41,7 @@ def format_schema(columns: Mapping[str, frozenset[str]] | None = None) -> str:
     for table, declarations in TABLE_COLUMNS.items():
         names = declarations.keys() if columns is None else columns[table]
         declared = [f"{name} {declaration}" for name, declaration in declarations.items() if name in names]
-        declared += [constraint for constraint, needed in _CONSTRAINTS.get(table, {}).items() if needed <= names]
+        declared += [constraint for constraint, required in _CONSTRAINTS.get(table, {}).items() if required <= names]
         statement = f"CREATE TABLE {table} ({', '.join(declared)});"
         if declared:
             tables.append(statement if columns is None else statement.replace(" NOT NULL", ""))

@@ -168,7 +168,7 @@ def _find_subagent_id(session: Session, call: int) -> str:
     if not isinstance(content, EntryContent):
         return ""
     call_id = facts.call_id(call)
-    for record in facts.records_of(facts.block_message[call]):
+    for record in facts.iterate_records(facts.block_message[call]):
         entry = content.read_entry(record)
         if call_id.encode() not in b"".join(entry.texts):
             continue

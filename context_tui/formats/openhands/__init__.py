@@ -167,8 +167,8 @@ class OpenHandsFormat(Format):
             return None
         if {"agent", "workspace"} <= first.keys() and ("execution_status" in first or "agent_status" in first):
             return Claim(93, "the state of a conversation")
-        alone = _is_sdk_event(first) or ("id" in first and _is_legacy_event(first))
-        return Claim(89, "an event of a conversation") if alone else None
+        is_event = _is_sdk_event(first) or ("id" in first and _is_legacy_event(first))
+        return Claim(89, "an event of a conversation") if is_event else None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         """Return a session for each history in the file, or one for the conversation that the file opens."""

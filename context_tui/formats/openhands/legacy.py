@@ -44,7 +44,7 @@ class LegacyEventParser:
     def __init__(self) -> None:
         self._view = EventView()
         self._first_event_by_response: dict[str, int] = {}  # response to the event with its text
-        self._made_up_calls: set[str] = set()  # generated ids of calls without one
+        self._generated_call_ids: set[str] = set()  # generated ids of calls without one
         self._open_call = ""  # the newest of these calls without a result
         self._newest_place = -1  # the last event with such a call or its result
         self._answers: dict[int, str] = {}
@@ -129,7 +129,7 @@ class LegacyEventParser:
         if kind == "finish":
             return MessageRecord(Role.ASSISTANT, blocks or [build_text(as_text(arguments.get("final_thought")))])
         call = f"event-{_format_key(event.get('id'), place)}"
-        self._made_up_calls.add(call)
+        self._generated_call_ids.add(call)
         if place > self._newest_place:
             self._newest_place, self._open_call = place, call
         call_block = build_tool_use(call, kind, _select_own_arguments(arguments))
@@ -186,7 +186,7 @@ class LegacyEventParser:
             return parse_id(metadata.get("tool_call_id"))
         if (cause := event.get("cause")) is not None:
             call = f"event-{_format_key(cause, place)}"
-            return call if call in self._made_up_calls else ""
+            return call if call in self._generated_call_ids else ""
         if place > self._newest_place and "id" not in event:
             self._newest_place, self._answers[place], self._open_call = place, self._open_call, ""
         return self._answers.get(place, "")

@@ -104,8 +104,8 @@ def _build_reply(message: Message, model: str, usage: Usage | None, losses: Loss
                 content.append({"type": "text", "text": block.get("text") or ""})
             case "thinking":
                 signature = block.get("signature")
-                signed = {"thinkingSignature": signature} if signature else {}
-                content.append({"type": "thinking", "thinking": block.get("thinking") or "", **signed})
+                signature_member = {"thinkingSignature": signature} if signature else {}
+                content.append({"type": "thinking", "thinking": block.get("thinking") or "", **signature_member})
             case "redacted_thinking" if isinstance(block.get("data"), str):
                 hidden = {"thinking": "", "thinkingSignature": block["data"], "redacted": True}
                 content.append({"type": "thinking", **hidden})

@@ -126,8 +126,8 @@ class Conversation:
 
     def align(self, elements: Sequence[Element]) -> _Alignment:
         """Compare a request's messages with the known messages, starting at the first, and return the alignment."""
-        differs = list(map(ne, self._elements, elements))
-        element_count = differs.index(True) if True in differs else len(differs)
+        are_different = list(map(ne, self._elements, elements))
+        element_count = are_different.index(True) if True in are_different else len(are_different)
         self._elements[:element_count] = elements[:element_count]  # the bytes of the older request are no longer needed
         alignment = _Alignment(element_count)
         while alignment.item_count < len(self.items) and element_count < len(elements):
@@ -360,11 +360,11 @@ def _find_summary(
     """Return the new message that holds a piece of a reply (*probes*) or begins as summaries do, or None."""
     for number, element in enumerate(elements[start : start + MAX_SUMMARY_PLACE], start):
         for text in _read_texts(owner, element):
-            squeezed = _squeeze(text)
+            compact_text = _remove_whitespace(text)
             if is_summary_start(text, by_assistant=False, first_block=True, first_message=True) or (
-                len(squeezed) > MIN_PROBED_LENGTH and any(probe in squeezed for probe in probes)
+                len(compact_text) > MIN_PROBED_LENGTH and any(probe in compact_text for probe in probes)
             ):
-                return Summary(number, squeezed)
+                return Summary(number, compact_text)
     return None
 
 
@@ -383,15 +383,15 @@ def _count_cleared_calls(response: Any) -> int:
     return next((count for count in counts if isinstance(count, int) and count > 0), 0)
 
 
-def _squeeze(text: str) -> str:
+def _remove_whitespace(text: str) -> str:
     return "".join(text.split())
 
 
 def _cut_probes(text: str) -> tuple[str, ...]:
     """Return two pieces of a reply by which a later summary is recognised, or () for a short reply."""
     inner = _SUMMARY_TAG.search(text)
-    squeezed = _squeeze(inner[1] if inner else text)
-    if len(squeezed) < MIN_PROBED_LENGTH:
+    compact_text = _remove_whitespace(inner[1] if inner else text)
+    if len(compact_text) < MIN_PROBED_LENGTH:
         return ()
-    middle = len(squeezed) // 2
-    return squeezed[:60], squeezed[middle : middle + 60]
+    middle = len(compact_text) // 2
+    return compact_text[:60], compact_text[middle : middle + 60]

@@ -108,10 +108,10 @@ class RequestFolder:
 
     def _find_session_file(self, group: str) -> Path | None:
         name = f"{group}.jsonl"
-        nearby = (self.path / name, self.path.absolute().parent / name)
+        candidate_paths = (self.path / name, self.path.absolute().parent / name)
         projects = (Path(entry.path) / name for entry in list_entries(find_projects_folder(os.environ)))
         with suppress(OSError):  # an id that is too long for a file name
-            return next((path for path in (*nearby, *projects) if group and path.is_file()), None)
+            return next((path for path in (*candidate_paths, *projects) if group and path.is_file()), None)
         return None
 
     def _read_index(

@@ -152,7 +152,7 @@ class RequestContent(RecordContent):
 
     def format_request(self, message: int) -> str:
         """Return the complete request, as JSON, that first held *message* or that *message* answers."""
-        place = self.facts.record_place[next(self.facts.records_of(message))]
+        place = self.facts.record_place[next(self.facts.iterate_records(message))]
         exchange = self.conversation.exchanges[self.conversation.places[place].exchange]
         members = exchange.read().members.items()
         return f"{{{','.join(f'{compact_text(name)}:{get_element_text(value)}' for name, value in members)}}}"
@@ -290,9 +290,9 @@ class RequestScanner:
             if isinstance(record, MessageRecord):
                 if compaction and number == step.summary:  # the summary itself is neither typed nor injected
                     texts = enumerate(str(block.get("text")) for block in record.blocks)
-                    tagged = frozenset(n for n, text in texts if n in record.injected_blocks and is_tagged(text))
+                    tagged_blocks = frozenset(n for n, text in texts if n in record.injected_blocks and is_tagged(text))
                     flags = record.flags | MessageFlag.SUMMARY
-                    record = replace(record, flags=flags, injected_blocks=tagged, is_injected=False)
+                    record = replace(record, flags=flags, injected_blocks=tagged_blocks, is_injected=False)
                 record = replace(
                     record,
                     key=f"{place}.{number}" if number else str(place),

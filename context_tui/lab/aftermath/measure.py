@@ -97,10 +97,10 @@ class _Measurement:
         self.session, self.compactions, self.steps = session, compactions, steps
         self.messages = [step.message for step in steps]
         self.numbers = [bisect_left(self.messages, each.message) for each in compactions]
-        near = {each + offset for each in self.numbers for offset in range(-NEAR_CALLS, NEAR_CALLS + 1)}
+        near_calls = {each + offset for each in self.numbers for offset in range(-NEAR_CALLS, NEAR_CALLS + 1)}
         self._by_distance: dict[int, list[int]] = defaultdict(list)  # calls that can be matches
         for number, step in enumerate(steps):
-            if number not in near:
+            if number not in near_calls:
                 self._by_distance[step.distance].append(number)
         # The messages of the context before a message, without a compaction that begins with it.
         self._get_order = cache(lambda message: frozenset(order_at(session.facts, message)[1]))

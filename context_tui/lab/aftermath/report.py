@@ -60,13 +60,13 @@ class ExtraCalls:
         """Text with the verdict, the interval and the number of compactions."""
         count = format_count(self.compactions, "compaction")
         source = f"{count} in {format_count(self.sessions, 'session')}"
-        wish = f"; about {self.needed:,} would do" if self.needed else ""
+        advice_text = f"; about {self.needed:,} would do" if self.needed else ""
         if self.low is None or self.high is None:
-            return f"not enough: {source}{wish}"
+            return f"not enough: {source}{advice_text}"
         interval = (
             f"{self.value:+.3f} extra calls per 1,000 removed tokens, 95% from {self.low:+.3f} to {self.high:+.3f}"
         )
-        return f"{self.verdict}: {interval} ({source}{wish})"
+        return f"{self.verdict}: {interval} ({source}{advice_text})"
 
 
 class GroupMeans(NamedTuple):

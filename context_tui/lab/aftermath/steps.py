@@ -125,11 +125,11 @@ class _StepBuilder:
         """Record the edits, repeats and repeated failures in a message's results, each in the step of its call."""
         facts = self.facts
         for row in facts.blocks_of(message):
-            if facts.kind[row] != Kind.TOOL_RESULT or (call := self.calls.pop(facts.tool_use_of(row), None)) is None:
+            if facts.kind[row] != Kind.TOOL_RESULT or (call := self.calls.pop(facts.find_tool_use(row), None)) is None:
                 continue
             step, kind, target, effect = call
             if facts.block_flags[row] & BlockFlag.ERROR:
-                self._note(step, "failure", target, message, self.fetched.get(("failure", target)))
+                self._add_repeat(step, "failure", target, message, self.fetched.get(("failure", target)))
             elif effect.changed_paths:
                 self.edits.append(effect)
             elif target:
@@ -137,7 +137,7 @@ class _StepBuilder:
                 edits = self.edits[known.edits :] if known else []
                 if kind == "read":
                     edits = [edit for edit in edits if _touches(edit, effect.read_paths)]
-                self._note(step, kind, target, message, None if edits else known)
+                self._add_repeat(step, kind, target, message, None if edits else known)
 
     def _find_fetched(self, kind: RepeatKind, target: str, effect: CallEffect) -> _Target | None:
         """Return the last call that fetched a target or the whole file that contains it, or None if none did."""
@@ -145,7 +145,7 @@ class _StepBuilder:
         known = [found for key in (target, whole_file) if (found := self.fetched.get((kind, key)))]
         return max(known, default=None)
 
-    def _note(self, step: Step, kind: RepeatKind, target: str, message: int, known: _Target | None) -> None:
+    def _add_repeat(self, step: Step, kind: RepeatKind, target: str, message: int, known: _Target | None) -> None:
         if target and known is not None:
             step.repeats.append(Repeat(kind, target, known.message))
         self.fetched[kind, target] = _Target(message, len(self.edits))

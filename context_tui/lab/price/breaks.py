@@ -35,7 +35,7 @@ from context_tui.lab.price.cache_requests import (
 )
 from context_tui.lab.price.rates import FIVE_MINUTES, ONE_HOUR, Rates, RateTable
 from context_tui.session.drops import find_drops
-from context_tui.session.facts import Drop, epoch_at, prompt_row_at, recorded_spans_at
+from context_tui.session.facts import Drop, epoch_at, find_prompt_row, recorded_spans_at
 from context_tui.session.jsontext import compact_json
 from context_tui.session.session import Session
 from context_tui.session.token_factors import estimate_content, fit_earlier_factors, is_other_conversation
@@ -210,13 +210,13 @@ class _BreakSearch:
         self.facts = facts = session.facts
         self.calls, self.reads, self.use_reasons = recorded.requests, recorded.reads, use_reasons
         self.usages = facts.requests[: len(self.calls)]
-        self.rows = [row for row, usage in enumerate(self.usages) if usage.context and not self._is_aside(row)]
+        self.rows = [row for row, usage in enumerate(self.usages) if usage.context and not self._is_side_request(row)]
         self.is_automatic = bool(self.calls) and all(call.anywhere for call in self.calls)
         self.drops: dict[int, Drop] = {drop.message: drop for drop in find_drops(facts)}
         self.models, self.rate_table = build_recorded_rates(facts, len(self.calls))
         self.has_cache = any(usage.context > usage.fresh for usage in self.usages)
 
-    def _is_aside(self, row: int) -> bool:
+    def _is_side_request(self, row: int) -> bool:
         facts = self.facts
         return is_other_conversation(facts, row) or bool(facts.flags[facts.request_message[row]] & MessageFlag.NOT_SENT)
 
@@ -239,7 +239,7 @@ class _BreakSearch:
     def _list_prompt_uses(self) -> tuple[PromptUse, ...]:
         ends = defaultdict[tuple[str | None, int], list[int]](list)
         for row in self.rows:
-            ends[self.models[row], prompt_row_at(self.facts, self._get_message(row))].append(self.calls[row].ended_at)
+            ends[self.models[row], find_prompt_row(self.facts, self._get_message(row))].append(self.calls[row].ended_at)
         uses = defaultdict[str, list[int]](list)
         for (model, prompt_row), ended_at in ends.items():
             prompt = self.facts.prompts[prompt_row]
@@ -358,17 +358,17 @@ class _BreakSearch:
         if cleared:
             at = facts.block_message[min(cleared)]
             text = f"{format_count(len(cleared), 'old result')} cleared from message {at:,} on"
-            how = "" if clearings else ", inferred from the sizes"
-            return _Change(BreakCause.CLEARING, text + how, "recorded" if clearings else "inferred", new, removed)
-        fall = f"the context fell by {drop.tokens:,} tokens" if drop else ""
+            note = "" if clearings else ", inferred from the sizes"
+            return _Change(BreakCause.CLEARING, text + note, "recorded" if clearings else "inferred", new, removed)
+        fall_text = f"the context fell by {drop.tokens:,} tokens" if drop else ""
         if drop and drop.explained_by == Explanation.MODEL:
-            change = self._find_known_cause(before, row) or _Change(BreakCause.MODEL, fall)
+            change = self._find_known_cause(before, row) or _Change(BreakCause.MODEL, fall_text)
             return change._replace(new=new)
         if drop and drop.explained_by == Explanation.THINKING:
-            return _Change(BreakCause.MESSAGES, f"thinking of earlier turns is no longer sent: {fall}", new=new)
+            return _Change(BreakCause.MESSAGES, f"thinking of earlier turns is no longer sent: {fall_text}", new=new)
         if drop and drop.explained_by == Explanation.COMPACTION:
-            return _Change(BreakCause.COMPACTION, f"full compaction: {fall}", new=new, removed=removed)
-        return _Change(BreakCause.MESSAGES, f"{fall}, with no record of why", new=new)
+            return _Change(BreakCause.COMPACTION, f"full compaction: {fall_text}", new=new, removed=removed)
+        return _Change(BreakCause.MESSAGES, f"{fall_text}, with no record of why", new=new)
 
     def _find_known_cause(self, before: int, row: int) -> _Change | None:
         """Return the cause of a break in a context that only grew, or None if nothing but the tokens read shows it."""
@@ -405,7 +405,7 @@ class _BreakSearch:
     def _find_prompt_change(self, first: int, message: int) -> _Change | None:
         """Return the change of the system prompt or tools, or None without a change or without whole requests."""
         facts = self.facts
-        rows = prompt_row_at(facts, first), prompt_row_at(facts, message)
+        rows = find_prompt_row(facts, first), find_prompt_row(facts, message)
         if not facts.holds_requests or not facts.prompts or rows[0] == rows[1]:
             return None
         old, new = (facts.prompts[row] for row in rows)
@@ -463,8 +463,8 @@ class _BreakSearch:
         usage, rates, cost, rest = self.usages[row], self._get_rates(row), 0.0, tokens
         parts = usage.cache_write_1h, usage.cache_write_5m, usage.fresh
         for part, rate in zip(parts, (rates.write_1h, rates.write_5m, rates.input), strict=True):
-            paid = min(part, rest)
-            cost, rest = cost + paid * (rate - rates.read), rest - paid
+            part_tokens = min(part, rest)
+            cost, rest = cost + part_tokens * (rate - rates.read), rest - part_tokens
         return CacheBreak(
             self._get_message(row),
             tokens,

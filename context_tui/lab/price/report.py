@@ -74,8 +74,8 @@ def format_savings(priced: ReplayPrice) -> str:
     saved, total = priced.baseline_cost - priced.cost, priced.baseline_cost
     money = format_saving(saved, priced.rate_table.unit, total=total, with_unit=True)
     is_undone = priced.replay.recorded == "ignore" and priced.replay.session.facts.compactions
-    hypothetical = " and without the recorded compactions (hypothetical)" if is_undone else ""
-    text = f"compared with no policy{hypothetical}: {tokens}, {money}"
+    hypothetical_text = " and without the recorded compactions (hypothetical)" if is_undone else ""
+    text = f"compared with no policy{hypothetical_text}: {tokens}, {money}"
     if not priced.firings:
         return text
     outlook = format_break_even_calls(priced.break_even_calls)

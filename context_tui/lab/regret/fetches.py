@@ -118,8 +118,8 @@ class FetchLog:
                 shown[read.row].append(line)
         for row, lines in shown.items():
             read = self._read_of_line[lines[0]]
-            is_most = len(lines) >= max(SHOWN_SHARE * len(_find_long_lines(read.lines)), MIN_SHOWN_LINES)
-            if is_most and not self._was_edited_since(read, output._replace(effect=read.effect)):
+            is_mostly_shown = len(lines) >= max(SHOWN_SHARE * len(_find_long_lines(read.lines)), MIN_SHOWN_LINES)
+            if is_mostly_shown and not self._was_edited_since(read, output._replace(effect=read.effect)):
                 self.refetches.append(Refetch(row, call_message, call_row, output.effect, _sample_lines(lines)))
 
     def _find_earlier(self, new: Fetch) -> list[Fetch]:

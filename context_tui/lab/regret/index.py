@@ -250,7 +250,7 @@ class _UseIndexer:
                     fetches.add_write(Fetch(row, message, effect, dict.fromkeys(find_lines(effect.written_text, 4))))
             return
         for row in facts.blocks_of(message):
-            call_row = facts.tool_use_of(row) if facts.kind[row] == Kind.TOOL_RESULT else -1
+            call_row = facts.find_tool_use(row) if facts.kind[row] == Kind.TOOL_RESULT else -1
             if call_row not in self.texts or facts.block_flags[row] & BlockFlag.ERROR:
                 continue
             effect = self.effects.get(call_row, CallEffect())
@@ -301,7 +301,7 @@ class _UseIndexer:
                 self.uses_by_row[holder].append(BlockUse("edit", message, row, mention.needle, evidence, copies))
 
     def _concerns(self, row: int, files: Sequence[str]) -> bool:
-        call_row = row if self.facts.kind[row] == Kind.TOOL_USE else self.facts.tool_use_of(row)
+        call_row = row if self.facts.kind[row] == Kind.TOOL_USE else self.facts.find_tool_use(row)
         effect = self.effects.get(call_row)
         return effect is not None and effect.concerns(files)
 
@@ -316,7 +316,7 @@ class _UseIndexer:
             for needle, rows in needle_rows.rows.items():
                 weight = weigh(needle)
                 is_line = needle_rows is self.lines
-                if weight and not (is_line and self._is_said_first(rows[0])):
+                if weight and not (is_line and self._begins_with_text(rows[0])):
                     is_rare = needle_rows is self.tokens or (
                         weight >= MIN_USE_WEIGHT if is_line else is_rare_path(needle)
                     )
@@ -337,7 +337,7 @@ class _UseIndexer:
                     use = BlockUse("reference", message, row, needle, evidence, copies, weight)
                     self.uses_by_row[holder].append(use)
 
-    def _is_said_first(self, row: int) -> bool:
+    def _begins_with_text(self, row: int) -> bool:
         """Return whether the first block with a line is the assistant's own text, not a tool call."""
         return row in self.texts and self.facts.kind[row] != Kind.TOOL_USE
 
@@ -377,8 +377,8 @@ class _UseIndexer:
         message = owner[all_mentions[0].row] if all_mentions else 0
 
         def rank_source(row: int) -> tuple[bool, bool, int, int, int]:
-            is_there = self.removals.get(row, NEVER_REMOVED) > message
-            return not facts.flags[owner[row]] & MessageFlag.SUMMARY, is_there, shares[row], owner[row], row
+            is_present = self.removals.get(row, NEVER_REMOVED) > message
+            return not facts.flags[owner[row]] & MessageFlag.SUMMARY, is_present, shares[row], owner[row], row
 
         for mention in all_mentions:
             holder = max(mention.sources, key=rank_source)

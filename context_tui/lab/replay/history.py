@@ -241,18 +241,18 @@ class History:
     def update(self, event: RecordedEvent) -> bool:
         """Append messages up to *event* and apply it, or return False if it is a compaction that is ignored."""
         self.append_until(event.at)
-        happens = self.recorded == "keep" or not event.compaction
+        takes_effect = self.recorded == "keep" or not event.compaction
         if event.order is not None:
-            self._start_epoch(event, happens)
+            self._start_epoch(event, takes_effect)
         for row, body in event.cleared.items():
-            self._clear_result(event, row, body, happens)
-        if happens and event.rewrote:
+            self._clear_result(event, row, body, takes_effect)
+        if takes_effect and event.rewrote:
             self.floor = max(self.floor, event.at)
-        return happens
+        return takes_effect
 
-    def _start_epoch(self, event: RecordedEvent, happens: bool) -> None:
+    def _start_epoch(self, event: RecordedEvent, takes_effect: bool) -> None:
         recording, order = self.recording, list(event.order or ())
-        if happens:
+        if takes_effect:
             present = set(order)
             removed_rows = self._iter_rows(message for message in self.order if message not in present)
             self._mark_removed(self.removed_by_recording, removed_rows, event.at)
@@ -306,14 +306,14 @@ class History:
         facts = self.recording.facts
         return subtract_amounts(count_block_amount(facts, row), count_block_amount(facts, row, body))
 
-    def _clear_result(self, event: RecordedEvent, row: int, body: Body, happens: bool) -> None:
+    def _clear_result(self, event: RecordedEvent, row: int, body: Body, takes_effect: bool) -> None:
         facts = self.recording.facts
         owner = facts.block_message[row]
         was_whole = self._is_recorded_whole(row, event)
         self._cleared[row] = body
         if not was_whole:
             return
-        if not happens or owner in self._dropped:
+        if not takes_effect or owner in self._dropped:
             self.excess = add_amounts(self.excess, self._count_loss(row, body))
         elif (position := self._positions.get(owner)) is not None:
             body_before = self.replaced.get(row)

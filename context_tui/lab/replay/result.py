@@ -128,8 +128,8 @@ class Replay:
     def totals(self) -> ReplayTotals:
         """Token totals over all calls."""
         tokens_sent = sum(self.sizes)
-        over = sum(size > window for size, window in zip(self.sizes, self.windows, strict=True))
-        return ReplayTotals(tokens_sent, sum(self.baseline) - tokens_sent, max(self.sizes, default=0), over)
+        overflow_count = sum(size > window for size, window in zip(self.sizes, self.windows, strict=True))
+        return ReplayTotals(tokens_sent, sum(self.baseline) - tokens_sent, max(self.sizes, default=0), overflow_count)
 
 
 REPLAY_LIMITS_TEXT = (
@@ -159,8 +159,8 @@ def format_never_fired(replay: Replay | None) -> str:
     if replay is None or replay.nearest_miss is None:
         return "never fires: the recording has no point at which its runtime decides"
     number, reason = replay.nearest_miss
-    never = format_no_firing(replay.policy, replay.session) if replay.recorded == "keep" else "never fires"
-    return f"{never};{'' if number is None else f' nearest before #{number:,}:'} {reason}"
+    never_text = format_no_firing(replay.policy, replay.session) if replay.recorded == "keep" else "never fires"
+    return f"{never_text};{'' if number is None else f' nearest before #{number:,}:'} {reason}"
 
 
 def format_firing(firing: Firing, with_policy: bool = False) -> str:

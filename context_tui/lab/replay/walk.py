@@ -194,14 +194,14 @@ class Walk:
         while self.events and self.events[0].at + (self.events[0].silent and not silent) <= message:
             event, excess_before = self.events.popleft(), self.history.excess
             shifts = self.history.compute_event_shifts(event, [change.plan for change in self.pending_firings])
-            happened = self.history.update(event)
-            if happened and event.order is not None:
+            took_effect = self.history.update(event)
+            if took_effect and event.order is not None:
                 self.background_summary = None
                 for change in self.pending_firings:  # their context ends here without a call
                     change.before = change.after = self.history.excess
                 continue
             shift = subtract_amounts(self.history.excess, excess_before)
-            shifts = shifts if happened else [shift] * len(shifts)
+            shifts = shifts if took_effect else [shift] * len(shifts)
             for change, (earlier, later) in zip(self.pending_firings, pairwise([*shifts, shift]), strict=True):
                 change.before, change.after = add_amounts(change.before, earlier), add_amounts(change.after, later)
         self.next_event_at = self.events[0].at if self.events else NEVER_REMOVED

@@ -333,7 +333,7 @@ class _KernelRun:
             changes[1:] |= key[1:] != key[:-1]
         ends = [0, *np.flatnonzero(changes).tolist(), segment.end - segment.begin]
         last_key: tuple[int, int] | None = None
-        threshold = added_tokens = need = np.empty(0, np.int64)
+        threshold = added_tokens = needed_tokens = np.empty(0, np.int64)
         for first, end in pairwise(ends):
             checkpoint = segment.begin + first
             if track.call_weight_class[checkpoint] != self.weight_class:
@@ -343,14 +343,14 @@ class _KernelRun:
             if (window, weight_class) != last_key:
                 threshold, last_key = (self.share * window).astype(np.int64), (window, weight_class)
                 added_tokens = self.estimate if weight_class < 0 else self.added_by_class[weight_class]
-                need = threshold - added_tokens  # the believed size of the recording at which each rule fires
+                needed_tokens = threshold - added_tokens  # the believed size of the recording at which each rule fires
             maxima = np.maximum.accumulate(track.believed_sizes[checkpoint : segment.begin + end])
-            chosen = (need <= maxima[-1]).nonzero()[0]
+            chosen = (needed_tokens <= maxima[-1]).nonzero()[0]
             if len(chosen):
-                chosen = self._clear_results(segment, chosen, need, maxima, checkpoint)
-                need[chosen] = threshold[chosen] - added_tokens[chosen]
+                chosen = self._clear_results(segment, chosen, needed_tokens, maxima, checkpoint)
+                needed_tokens[chosen] = threshold[chosen] - added_tokens[chosen]
 
-    def _clear_results(self, segment: _Segment, chosen: Ints, need: Ints, maxima: Ints, first: int) -> Ints:
+    def _clear_results(self, segment: _Segment, chosen: Ints, needed_tokens: Ints, maxima: Ints, first: int) -> Ints:
         """Clear results by the chosen rules in a run of checkpoints; return the rules that clear any."""
         track, sums = self.track, self.sums
         turns = int(segment.turns_at_checkpoint[first - segment.begin])
@@ -360,9 +360,9 @@ class _KernelRun:
         chosen, cell, count = chosen[new], cell[new], count[new]
         if not len(chosen):
             return chosen
-        need = need[chosen]
-        at_once = need.max() <= maxima[0]
-        checkpoints = np.full(len(chosen), first) if at_once else first + np.searchsorted(maxima, need)
+        needed_tokens = needed_tokens[chosen]
+        at_once = needed_tokens.max() <= maxima[0]
+        checkpoints = np.full(len(chosen), first) if at_once else first + np.searchsorted(maxima, needed_tokens)
         call = track.calls_before[checkpoints]
         self._settle_calls(chosen, call, int(track.call_weight_class[first]))
         result = sums.estimate[cell]

@@ -267,9 +267,9 @@ def _find_ranges(sweep: Sweep, best: str, savings: Mapping[str, float]) -> dict[
     """Return, for each changed parameter, the range in which the best setting would save about as much."""
     settings = {setting.name: setting for setting in sweep.settings if setting.name in savings}
     values, ranges = settings[best].param_values, dict[str, tuple[Any, Any]]()
-    ran, ran_today = (sweep.find_param_values(settings[name]) for name in (best, sweep.current))
+    tested_values, current_tested_values = (sweep.find_param_values(settings[name]) for name in (best, sweep.current))
     for key, value in values.items():
-        if ran[key] == ran_today.get(key):
+        if tested_values[key] == current_tested_values.get(key):
             continue
         similar = [
             setting.param_values[key]
@@ -281,10 +281,10 @@ def _find_ranges(sweep: Sweep, best: str, savings: Mapping[str, float]) -> dict[
     return ranges
 
 
-def format_recommendation(recommendation: Recommendation, where: str = "") -> list[str]:
-    """Format a recommendation as sentences, the answer first; *where* follows the number of the sessions replayed."""
+def format_recommendation(recommendation: Recommendation, scope: str = "") -> list[str]:
+    """Format a recommendation as sentences, the answer first; *scope* follows the number of the sessions replayed."""
     result, totals, unit = recommendation, recommendation.totals, recommendation.unit
-    sessions = f"{format_count(totals.sessions, 'session')}{where}"
+    sessions = f"{format_count(totals.sessions, 'session')}{scope}"
     if result.verdict == "never fires":
         return [f"No session reaches the threshold ({sessions}): there is nothing to learn from."]
     if result.verdict == "no price":
@@ -303,8 +303,8 @@ def format_recommendation(recommendation: Recommendation, where: str = "") -> li
     sentences.append(f"It {saving}, with {cost} counted for fetching again what was needed later.")
     if result.coverage:
         sentences.append(f"{result.coverage[0].upper()}{result.coverage[1:]}.")
-    needed, needed_today = totals.drops.tokens_used_later or 0, result.current_totals.drops.tokens_used_later or 0
-    sentences.append(f"Dropped although needed later: {needed:,} tokens (today {needed_today:,}).")
+    needed, needed_now = totals.drops.tokens_used_later or 0, result.current_totals.drops.tokens_used_later or 0
+    sentences.append(f"Dropped although needed later: {needed:,} tokens (today {needed_now:,}).")
     if result.gentler:
         name = result.gentler.setting.partition(" ")[2] or "The default"
         loss = f"loses {result.gentler.loss_cut:.0%} less of what was needed later"
@@ -318,10 +318,10 @@ def format_recommendation(recommendation: Recommendation, where: str = "") -> li
     session, share = result.largest
     if session and totals.sessions > 1:
         sentences.append(f"{share:.0%} of the saving is from one session, {PurePath(session).name}.")
-    worse = [gain for gain in result.gains.values() if gain < 0]
-    if worse:
-        most = format_cost(-min(worse), unit, with_unit=True)
-        sentences.append(f"It costs more in {format_count(len(worse), 'session')}, by at most {most}.")
+    losses = [gain for gain in result.gains.values() if gain < 0]
+    if losses:
+        largest_loss = format_cost(-min(losses), unit, with_unit=True)
+        sentences.append(f"It costs more in {format_count(len(losses), 'session')}, by at most {largest_loss}.")
     wins = _format_wins(result.ranking[0].wins, len(result.gains))
     if len(result.gains) >= MIN_SESSIONS:
         low, high = (format_saving(bound, unit, with_unit=True) for bound in result.interval)
@@ -344,15 +344,15 @@ def build_recommendation_report(recommendation: Recommendation, native: Sequence
     """Build the JSON form of a recommendation; ``recommendation`` is None unless the verdict recommends the setting."""
     best, is_recommended = recommendation.setting, recommendation.verdict == "recommended"
     session, share = recommendation.largest
-    why, policy = " ".join(format_recommendation(recommendation)), best.policy.name
-    setting = {"policy": policy, "params": best.param_values, "native": list(native), "why": why}
+    recommendation_text, policy = " ".join(format_recommendation(recommendation)), best.policy.name
+    setting = {"policy": policy, "params": best.param_values, "native": list(native), "why": recommendation_text}
     return {
         "policy": policy,
         "verdict": recommendation.verdict,
         "recommendation": setting if is_recommended else None,
         "best": best.name,
         "current": recommendation.current.name,
-        "why": why,
+        "why": recommendation_text,
         "saved": recommendation.saved,
         "refetch": recommendation.refetch,
         "unit": recommendation.unit,

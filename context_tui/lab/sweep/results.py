@@ -119,8 +119,8 @@ class Sweep:
     def format_coverage(self) -> str:
         """Format the number of sessions that the costs cover, or return an empty string if that is none or all."""
         priced, count = max(each.priced_sessions for each in self.totals.values()), len(self.rows_by_session)
-        has = "has" if count - priced == 1 else "have"
-        price = f"{has} no price" if self.cost_unit == "USD" else f"{has} a price in USD"
+        verb = "has" if count - priced == 1 else "have"
+        price = f"{verb} no price" if self.cost_unit == "USD" else f"{verb} a price in USD"
         return f"costs of {priced:,} of {count:,} sessions; {count - priced:,} {price}" if 0 < priced < count else ""
 
     @property
@@ -185,8 +185,8 @@ class Sweep:
         """Return the parameters with which a setting ran; ``by version`` for those that differ between sessions."""
         values = setting.param_values
         for name in list_version_params(setting.policy.name):
-            ran = {row.params.get(name) for row in self.rows_by_setting.get(setting.name, ())}
-            values[name] = values[name] if not ran else ran.pop() if len(ran) == 1 else BY_VERSION
+            tested = {row.params.get(name) for row in self.rows_by_setting.get(setting.name, ())}
+            values[name] = values[name] if not tested else tested.pop() if len(tested) == 1 else BY_VERSION
         return values
 
     def _compute_dominance(self, rows: Iterable[SweepRow]) -> Dominance:

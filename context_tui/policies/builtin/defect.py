@@ -264,14 +264,14 @@ class DefectCompact(_DefectPolicy):
         return soft_limit <= state.believed_tokens < self.compute_hard_limit(state, params)
 
     def trigger(self, state: RuntimeState, params: DefectCompactParams) -> Trigger:
-        window, hard = get_window_tokens(state), self.compute_hard_limit(state, params)
-        soft = int(params.compact_soft_ratio * window)
-        if state.believed_tokens >= hard or hard <= soft:
+        window, hard_limit = get_window_tokens(state), self.compute_hard_limit(state, params)
+        soft_limit = int(params.compact_soft_ratio * window)
+        if state.believed_tokens >= hard_limit or hard_limit <= soft_limit:
             absolute = params.threshold is not None
             explanation = "the threshold" if absolute else format_window_share(state, params.compact_ratio)
-            return check_threshold(state, hard, explanation)
+            return check_threshold(state, hard_limit, explanation)
         explanation = f"{format_window_share(state, params.compact_soft_ratio)} (in the background)"
-        return check_threshold(state, soft, explanation)
+        return check_threshold(state, soft_limit, explanation)
 
     def plan(self, context: Context, params: DefectCompactParams, state: RuntimeState) -> Plan:
         sums, trigger = index_context(context), self.trigger(state, params)
@@ -287,10 +287,10 @@ class DefectCompact(_DefectPolicy):
             if not params.assistant_boundary:
                 reason += " (assistant_boundary would cut within it)"
             return build_empty_plan(self.name, params, context, trigger, reason)
-        over = sums.total - sums.prefix[cut] > budget
+        is_over_budget = sums.total - sums.prefix[cut] > budget
         tail = KeepReason(VerdictCode.TAIL, f"in the tail of at most {budget:,} tokens")
         newest = KeepReason(VerdictCode.NEWEST_TURN, f"the newest turn, though over {budget:,} tokens")
-        keep_reason = newest if over else tail
+        keep_reason = newest if is_over_budget else tail
         return Plan(
             self.name,
             params,

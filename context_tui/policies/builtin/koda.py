@@ -146,8 +146,8 @@ class KodaMicrocompact(BasePolicy):
         changes = UniformChanges(rows, Change("clear", STUB_BODY, self.name))
         report = {"cleared": len(rows), "tokens_saved": sum(results.tokens[number] for number in cleared_numbers)}
         saved = sum(results.saved_tokens[number] for number in cleared_numbers)
-        freed = report["tokens_saved"] - len(rows) * bytes_to_tokens35(STUB_BODY.size)
-        return make_plan(changes, report=report, tokens_saved=saved, estimator=ESTIMATOR, tokens_freed=freed)
+        freed_tokens = report["tokens_saved"] - len(rows) * bytes_to_tokens35(STUB_BODY.size)
+        return make_plan(changes, report=report, tokens_saved=saved, estimator=ESTIMATOR, tokens_freed=freed_tokens)
 
     def slider_max(self, name: str, params: Any, context: Context) -> int | None:
         """Return a value above the largest clearable result or, for ``keep_recent``, the number of large results."""
@@ -160,7 +160,7 @@ class KodaMicrocompact(BasePolicy):
         return sum(len(ascending) - bisect_left(ascending, params.min_tokens) for ascending in tool_sizes)
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
-        total, acts = index_context(context).total, state.forced or self.trigger(state, params).fires
+        total, is_active = index_context(context).total, state.forced or self.trigger(state, params).fires
         if name == "gap_seconds":
             tokens_after = self.plan(context, params, replace(state, forced=True)).tokens_after
             settings = (params.model_copy(update={name: value}) for value in values)
@@ -168,7 +168,7 @@ class KodaMicrocompact(BasePolicy):
             return [tokens_after if fires else total for fires in firing]
         if name not in ("keep_recent", "min_tokens"):
             return super().curve(context, params, state, name, values)
-        if not acts:
+        if not is_active:
             return [total] * len(values)
         results, rows, keep = find_clearable_results(context), count_rows(context), params.keep_recent
         tools = frozenset(params.compactable_tools)

@@ -228,14 +228,14 @@ class AnswerReader:
         for number, blocks in self._new_blocks.items():
             if blocks and not any(blocks) and self._position_of[number] not in self.dropped:
                 raise ProgramError(f"message {number:,} is left without blocks; drop it")
-        lost = {row for row, change in self.changes.items() if change.body.removed}
-        lost.update(row for place in self.dropped for row in copy.rows[self._get_number(place)])
-        for row in lost:
+        removed = {row for row, change in self.changes.items() if change.body.removed}
+        removed.update(row for place in self.dropped for row in copy.rows[self._get_number(place)])
+        for row in removed:
             is_call = facts.kind[row] == Kind.TOOL_USE
             if is_call or facts.kind[row] == Kind.TOOL_RESULT:
-                other = facts.tool_result_of(row) if is_call else facts.tool_use_of(row)
+                other = facts.find_tool_result(row) if is_call else facts.find_tool_use(row)
                 owner = facts.block_message[other] if other >= 0 else -1
-                if other >= 0 and other not in lost and owner in self._position_of and other in copy.rows[owner]:
+                if other >= 0 and other not in removed and owner in self._position_of and other in copy.rows[owner]:
                     lost_name, other_name = ("call", "result") if is_call else ("result", "call")
                     name = f"{lost_name} {truncate_name(sanitize_line(facts.call_id(row)))}"
                     place = f"message {facts.block_message[row]:,}, not the {other_name} in {owner:,}"

@@ -58,19 +58,19 @@ class Program:
                 shown = truncate_name(line.decode("utf-8", "replace").strip()) or "an empty line"
                 raise ProgramError(f"it writes what is no JSON object: {sanitize_line(shown)}")
         except BaseException as error:  # what it writes next could belong to this question
-            self.end(grace=0.0)
+            self.end(grace_s=0.0)
             if isinstance(error, ProgramError) and (notes := self._format_notes()):
                 raise ProgramError(f"{error} (it reports: {notes})") from None
             raise
         return answer
 
-    def end(self, grace: float = GRACE_S) -> None:
-        """Close the program's pipes and, if it still runs after *grace* seconds, kill its process group."""
+    def end(self, grace_s: float = GRACE_S) -> None:
+        """Close the program's pipes and, if it still runs after *grace_s* seconds, kill its process group."""
         process, self._process = self._process, None
         if process is not None:
             self._selector.close()
             self._finalizer.detach()
-            _end_process(process, grace)
+            _end_process(process, grace_s)
 
     def _start(self) -> Popen[bytes]:
         try:
@@ -161,15 +161,15 @@ def _write_some(descriptor: int, data: memoryview) -> int:
 def end_programs() -> None:
     """End all programs at once, for exits of this process that skip its cleanup."""
     for program in list(_running):
-        program.end(grace=0.0)
+        program.end(grace_s=0.0)
 
 
-def _end_process(process: Popen[bytes], grace: float) -> None:
+def _end_process(process: Popen[bytes], grace_s: float) -> None:
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:
             pipe.close()
     try:
-        process.wait(grace)
+        process.wait(grace_s)
     except TimeoutExpired:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)

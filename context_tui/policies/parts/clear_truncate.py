@@ -66,24 +66,24 @@ def plan_body_changes(
     return make_plan(changes, report=report, tokens_saved=saved)
 
 
-def _explain_too_little(only_if: OnlyIf, freed: int, body_kind: BodyKind) -> str:
+def _explain_too_little(only_if: OnlyIf, freed_tokens: int, body_kind: BodyKind) -> str:
     minimum, exclusive_minimum = only_if.clear_at_least, only_if.clear_more_than
-    if (minimum and freed < minimum) or (exclusive_minimum is not None and freed <= exclusive_minimum):
+    if (minimum and freed_tokens < minimum) or (exclusive_minimum is not None and freed_tokens <= exclusive_minimum):
         bound = f"at least {minimum:,}" if minimum else f"more than {exclusive_minimum:,}"
-        return f"{freed:,} tokens would be {BODY_ACTION_LABELS[body_kind]}, and {bound} are wanted"
+        return f"{freed_tokens:,} tokens would be {BODY_ACTION_LABELS[body_kind]}, and {bound} are wanted"
     return ""
 
 
 def _build_cleared(
-    name: str, context: Context, rows: list[int], freed: int, body_kind: BodyKind, marker: str
+    name: str, context: Context, rows: list[int], freed_tokens: int, body_kind: BodyKind, marker: str
 ) -> BodyChanges:
     if body_kind == "inputs":
         facts = context.facts
         remaining = sum(bytes_to_tokens(utf8_len(facts.tool_name(row)) + EMPTY_INPUT_BYTES) for row in rows)
         changes = LazyChanges(rows, lambda row: Change("clear", build_input_body(facts, row, {}), name))
-        return changes, freed - remaining
+        return changes, freed_tokens - remaining
     change = build_removal(name) if body_kind == "thinking" else build_clear_change(name, marker)
-    return UniformChanges(rows, change), freed - len(rows) * change.body.tokens
+    return UniformChanges(rows, change), freed_tokens - len(rows) * change.body.tokens
 
 
 @lru_cache(maxsize=64)
@@ -138,13 +138,13 @@ def _decode_same_length(data: bytes) -> str:
     start, end = 0, len(data)
     while start < end and data[start] & 0xC0 == 0x80:
         start += 1
-    for back in range(1, min(4, end - start) + 1):
-        lead = data[-back]
-        if lead & 0xC0 == 0xC0:
-            character_length = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-            if character_length > back:
-                end -= back
+    for distance in range(1, min(4, end - start) + 1):
+        lead_byte = data[-distance]
+        if lead_byte & 0xC0 == 0xC0:
+            character_length = 2 if lead_byte < 0xE0 else 3 if lead_byte < 0xF0 else 4
+            if character_length > distance:
+                end -= distance
             break
-        if lead < 0x80:
+        if lead_byte < 0x80:
             break
     return "?" * start + data[start:end].decode("utf-8", "surrogatepass") + "?" * (len(data) - end)

@@ -128,8 +128,8 @@ def _find_nearest_cut(context: Context, start: int, kind: CutPlace, move: str, f
     length = len(context)
     if kind == "turn":
         turns = index_context(context).turn_starts
-        forward, back = turns[bisect_left(turns, start) :], turns[: bisect_right(turns, start)]
-        nearest = forward if move == "forward" else reversed(back)
+        later_turns, earlier_turns = turns[bisect_left(turns, start) :], turns[: bisect_right(turns, start)]
+        nearest = later_turns if move == "forward" else reversed(earlier_turns)
         calls = find_open_calls(context)  # a turn may start between a call and its result
         return next((turn for turn in nearest if turn > first and calls[turn] == turn), None)
     fits = _CUT_TESTS[kind](context)

@@ -122,14 +122,14 @@ class BlockSelector:
         first = max(bisect_left(blocks.position, keep.first), low) if keep.first else low
         chosen = self._filter_by_age_and_pairing(slice_between(self._find_candidates(None), first, high))
         count_tokens = self._build_token_counter(by_character=limits.size.by_character)
-        beyond = len(chosen)
+        excess_count = len(chosen)
         if keep.result_tokens is not None:
-            beyond = _count_beyond_budget(chosen, count_tokens, keep.result_tokens)
+            excess_count = _count_beyond_budget(chosen, count_tokens, keep.result_tokens)
         if keep.results is not None and keep.count == "eligible":
             chosen = chosen[: _count_cleared(len(chosen), keep)]
         elif keep.results is not None:
             chosen = slice_between(chosen, 0, _count_cleared(len(blocks.block), keep))
-        chosen = chosen[:beyond]
+        chosen = chosen[:excess_count]
         enough = False
         if rule.until:
             count = _count_until_freed(chosen, count_tokens, rule.until, self.marker_tokens)
@@ -171,8 +171,8 @@ class BlockSelector:
             only = _find_tool_rows(facts, rule.tools)
             chosen = [number for number in chosen if facts.tool[block[number]] in only]
         if rule.except_tools:
-            never = _find_tool_rows(facts, rule.except_tools)
-            chosen = [number for number in chosen if facts.tool[block[number]] not in never]
+            excluded_rows = _find_tool_rows(facts, rule.except_tools)
+            chosen = [number for number in chosen if facts.tool[block[number]] not in excluded_rows]
         if rule.larger_than is not None or rule.at_least is not None:
             least = max(rule.at_least or 0, -1 if rule.larger_than is None else rule.larger_than + 1)
             count_tokens = self._build_token_counter()
@@ -321,4 +321,4 @@ def _count_beyond_budget(chosen: Sequence[int], tokens: Callable[[int], int], bu
 def _count_until_freed(chosen: Sequence[int], tokens: Callable[[int], int], enough: int, marker_tokens: int) -> int:
     """Return how many of the oldest blocks free *enough* tokens together, or the number of all blocks."""
     totals = accumulate(tokens(number) - marker_tokens for number in chosen)
-    return next((count for count, freed in enumerate(totals, 1) if freed >= enough), len(chosen))
+    return next((count for count, freed_tokens in enumerate(totals, 1) if freed_tokens >= enough), len(chosen))

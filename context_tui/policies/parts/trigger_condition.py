@@ -157,8 +157,8 @@ class TriggerCondition(Part):
         if self.any or self.all:
             triggers = [condition.check(size, state) for condition in self.any or self.all]
             fires = (all if self.all else any)(trigger.fires for trigger in triggers)
-            deciding = [trigger for trigger in triggers if trigger.fires == fires]
-            return replace(deciding[0], fires=fires, reason="; ".join(trigger.reason for trigger in deciding))
+            decisive = [trigger for trigger in triggers if trigger.fires == fires]
+            return replace(decisive[0], fires=fires, reason="; ".join(trigger.reason for trigger in decisive))
         if self.always:
             return _ALWAYS_FIRES
         if self.never or self.tokens == 0:

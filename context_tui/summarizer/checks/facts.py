@@ -327,8 +327,8 @@ def _find_errors(piece: TextPiece) -> Iterator[_FactMatch]:
     sentences = list(split_sentences(" ".join(line[:_MAX_ERROR_CHARS].split())))
     line = next(filter(_ERROR_WORDS.search, sentences), sentences[0] if sentences else "")
     keywords = extract_keywords(line)  # excludes the parts of a number that blanking split
-    blanked = _LINE_NUMBER.sub(" ", blank_matches(line, PATH_PATTERN))
-    key = tuple(word for word in extract_keywords(blanked) if word in keywords)
+    blanked_line = _LINE_NUMBER.sub(" ", blank_matches(line, PATH_PATTERN))
+    key = tuple(word for word in extract_keywords(blanked_line) if word in keywords)
     if len(key) > 1 and not line.startswith(_REFUSALS) and line not in PLACEHOLDERS:
         yield key, line, max(piece.text.find(line[:20]), 0)
 

@@ -272,6 +272,7 @@ _CHANGE_VERB = re.compile(
 )
 _EXCEPTION = re.compile(r"\b(?:unless|without|until|except|before|after|if|when|only|while)\b", re.IGNORECASE)
 _COMMAND_START = r"(?:^|[;&|\n(]\s*)(?:sudo )?(?:\w+=\S+\s+)*"
+_AMEND = r"git commit\b[^;&|\n]*\s--amend\b"
 _FORCE_PUSH = r"git push\b[^;&|\n]*\s(?:--force|-f)\b"
 
 
@@ -299,8 +300,8 @@ def find_ban(instruction: Instruction) -> Ban | None:
     commands = [f"{re.escape(span)}(?![\\w-])" for span in spans if " " in span and not PATH_PATTERN.fullmatch(span)]
     if verb := _BANNED_VERB.match(clause):
         name = verb[1].lower()
-        special = {"amend": r"git commit\b[^;&|\n]*\s--amend\b", "force push": _FORCE_PUSH, "force-push": _FORCE_PUSH}
-        commands.append(special.get(name, rf"git {name}(?![\w-])"))
+        patterns_by_verb = {"amend": _AMEND, "force push": _FORCE_PUSH, "force-push": _FORCE_PUSH}
+        commands.append(patterns_by_verb.get(name, rf"git {name}(?![\w-])"))
     patterns = tuple(re.compile(f"{_COMMAND_START}{each}") for each in commands)
     return Ban(patterns, tuple(files)) if patterns or files else None
 

@@ -259,7 +259,7 @@ def _split_sentences(text: str, is_rule_file: bool) -> Iterator[_Sentence]:
     for line in [*text.splitlines(keepends=True), ""]:
         fence_match, item, row = _FENCE.match(line), _LIST_ITEM.match(line), _TABLE_ROW.match(line)
         is_skipped = bool(fence or fence_match or row or _SKIPPED_LINE.match(line) or not line.strip())
-        if start >= 0 and (is_skipped or item or _could_hold(previous, line)):
+        if start >= 0 and (is_skipped or item or _has_room_for_word(previous, line)):
             yield from (_Sentence(*span, heading, is_item) for span in _split_paragraph(text, start, at))
             start = -1
         if is_rule_file and row and not fence and len(line) <= _MAX_CHARS:
@@ -279,7 +279,7 @@ def _split_sentences(text: str, is_rule_file: bool) -> Iterator[_Sentence]:
         at, previous = at + len(line), line
 
 
-def _could_hold(line: str, next_line: str) -> bool:
+def _has_room_for_word(line: str, next_line: str) -> bool:
     """Return whether a line had room for the capitalized first word of the next line, which then begins a sentence."""
     word = next_line.split(maxsplit=1)[:1]
     return bool(word) and word[0].strip("*_`")[:1].isupper() and len(line) + len(word[0]) < _MIN_WIDTH

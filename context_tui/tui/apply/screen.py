@@ -219,7 +219,7 @@ class ApplyScreen(
             **dict.fromkeys(("next_draft", "show_draft"), no_other_draft),
             "mask": busy or ("" if secret_count else "No secrets are suspected in what is sent"),
             **dict.fromkeys(("next_summarizer", "choose"), busy if is_open else ""),
-            **dict.fromkeys(("model", "url"), extract),
+            **dict.fromkeys(("set_model", "set_server"), extract),
             "cancel": "" if phase is Phase.WRITING else unsent,
             "finish": "" if phase is Phase.EDITING else "Nothing is being edited",
             "dismiss": busy if is_open else "",
@@ -325,12 +325,12 @@ class ApplyScreen(
             self._show_head()
             self._refresh_all()
 
-    def action_model(self) -> None:
+    def action_set_model(self) -> None:
         hint = "Name of the model on the server; empty for the default"
         prompt = InputPrompt("Model", hint, self._choice.model)
         self.app.push_screen(prompt, partial(self._request_server, "model"))
 
-    def action_url(self) -> None:
+    def action_set_server(self) -> None:
         hint = "For example http://localhost:8080; empty for the default"
         prompt = InputPrompt("Server", hint, self._choice.base_url)
         self.app.push_screen(prompt, partial(self._request_server, "base_url"))
@@ -371,7 +371,7 @@ class ApplyScreen(
 
     @work(group="write", description="write the summary", exclusive=True, exit_on_error=False)
     async def _write(self, attempt: SummaryAttempt, prepared: PreparedSummary) -> None:
-        ticking = self.set_interval(REFRESH_INTERVAL_S, self._refresh_progress)
+        timer = self.set_interval(REFRESH_INTERVAL_S, self._refresh_progress)
         try:
             handle = partial(self._handle_reply_event, attempt)
             summary = await write_summary(attempt.summarizer, prepared, handle, transport=self._transport)
@@ -389,7 +389,7 @@ class ApplyScreen(
                 self._set_status(" · ".join(summary.notes))
                 self._show_draft(draft)
         finally:
-            ticking.stop()
+            timer.stop()
 
     def _handle_reply_event(self, attempt: SummaryAttempt, event: ReplyEvent) -> None:
         attempt.update(event)

@@ -104,9 +104,9 @@ def format_checks(checks: Sequence[SummaryCheck]) -> Content:
     for check in failed:
         sign, style = ("✗", "$error") if check.severity == "error" else ("!", "$warning")
         lines.append(Content.assemble((f"{sign} ", style), sanitize_line(f"{check.label}: {check.detail}")))
-    passed = ", ".join(check.label for check in checks if check.ok and check.label)
-    if passed:
-        lines.append(Content.assemble(("✓ ", "$success"), passed))
+    passed_labels = ", ".join(check.label for check in checks if check.ok and check.label)
+    if passed_labels:
+        lines.append(Content.assemble(("✓ ", "$success"), passed_labels))
     return Content("\n").join(lines)
 
 

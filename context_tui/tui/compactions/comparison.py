@@ -164,11 +164,11 @@ def format_summary(comparison: CompactionComparison, width: int) -> list[list[Ru
         source = "estimated, as nothing is recorded here"
         after = f"{sum(count_tokens_by_category(context_after).values()):,}"
     tokens = sum(map(compaction.count_block_tokens, compaction.removed_blocks))
-    lost = f"{format_count(len(compaction.removed_blocks), 'block')}, {tokens:,} est. tokens"
+    lost_text = f"{format_count(len(compaction.removed_blocks), 'block')}, {tokens:,} est. tokens"
     parts: list[list[Run]] = [
         [("context ", MUTED), (f"{before} → {after}", BOLD), (f" ({source})", MUTED)],
         [("messages ", MUTED), (f"{len(context_before):,} → {len(context_after):,}", BOLD)],
-        [("lost ", MUTED), (lost, BAD if tokens else BOLD)],
+        [("lost ", MUTED), (lost_text, BAD if tokens else BOLD)],
     ]
     if comparison.predicted_size and recorded_after:
         tokens_after, error = comparison.predicted_size.tokens, comparison.predicted_size.tokens / recorded_after - 1

@@ -187,7 +187,7 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]
         self.draw()
 
     @when_ready
-    def action_other(self, step: int) -> None:
+    def action_move_to_compaction(self, step: int) -> None:
         number, direction = self.current_number + step, "after" if step > 0 else "before"
         if 0 <= number < len(self.comparisons):
             self.current_number = number
@@ -198,7 +198,7 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]
             notify_briefly(self, f"No compaction {direction} this one")
 
     @when_ready
-    def action_returned(self, step: int) -> None:
+    def action_move_to_reused(self, step: int) -> None:
         if self.comparison.reused_blocks is None:
             notify_briefly(self, "Still looking for what was needed later")
         elif self.comparison.move_to_reused(step):
@@ -227,7 +227,7 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]
         self._close_at_message(self.comparison.message, self.comparison.compaction.message)
 
     @when_ready
-    def action_use(self) -> None:
+    def action_open_use(self) -> None:
         reused_blocks = self.comparison.reused_by_message.get(self.comparison.message)
         if not reused_blocks:
             notify_briefly(self, "This message was not needed later, as far as the recording shows")

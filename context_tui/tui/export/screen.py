@@ -55,7 +55,7 @@ class ExportScreen(RefusingScreen[ExportResult | None], WorkErrorHandler, ModalS
         self.format = session.info.format if session.info.format in self.formats else DEFAULT_FORMAT
         self.result: ExportResult | None = None
         self._suggested_path = str(path or suggest_path(session, self.format))
-        self._writing = False
+        self._is_writing = False
         self._leftovers: list[Path] = []
         self._loss_texts: dict[str, str] = {}  # losses by format
         # Attributes, since results of threads may arrive while the screen is being removed and queries fail.
@@ -121,7 +121,7 @@ class ExportScreen(RefusingScreen[ExportResult | None], WorkErrorHandler, ModalS
             self._show_formats()
 
     def find_refusal(self, action: str) -> str:
-        writing = "The file is being written" if self._writing else ""
+        writing = "The file is being written" if self._is_writing else ""
         match action:
             case "write" | "format":
                 return writing or ("The file is written; press esc" if self.result else "")
@@ -137,7 +137,7 @@ class ExportScreen(RefusingScreen[ExportResult | None], WorkErrorHandler, ModalS
 
     def action_choose(self, name: str) -> None:
         """Choose a format by name, and adapt the path to it unless the user has edited the path."""
-        if self.result is not None or self._writing:
+        if self.result is not None or self._is_writing:
             return
         self.format = name
         path = self.query_one(Input)
@@ -150,7 +150,7 @@ class ExportScreen(RefusingScreen[ExportResult | None], WorkErrorHandler, ModalS
         self._set_status("")
 
     def action_write(self) -> None:
-        if not self._writing:
+        if not self._is_writing:
             self._write(force=False)
 
     def _write(self, force: bool) -> None:
@@ -158,7 +158,7 @@ class ExportScreen(RefusingScreen[ExportResult | None], WorkErrorHandler, ModalS
         if not name:
             self._set_status("✗ no file name; type one", is_error=True)
             return
-        self._writing = True
+        self._is_writing = True
         self._set_status("Writing…")
         self._export(Path(os.path.expanduser(name)), force)
 
@@ -179,7 +179,7 @@ class ExportScreen(RefusingScreen[ExportResult | None], WorkErrorHandler, ModalS
         else:
             self._show_result(self.result)
         finally:
-            self._writing = False
+            self._is_writing = False
             self.refresh_bindings()
 
     def _handle_replace_answer(self, answer: str | None) -> None:

@@ -201,7 +201,7 @@ def build_largest_block_rows(
         message = context.order[place]
         for row in facts.blocks_of(message):
             estimated = replaced[row].tokens if row in replaced else bytes4(facts, row)
-            tokens = token_table.block_tokens(context, row) if token_table else estimated
+            tokens = token_table.count_block_tokens(context, row) if token_table else estimated
             heapq.heappush(largest, (tokens, -place, message, row))
             if len(largest) > count:
                 heapq.heappop(largest)
@@ -215,7 +215,7 @@ def build_largest_block_rows(
 
 def _describe_block(facts: Facts, row: int, category: str) -> tuple[str, str]:
     if facts.kind[row] == Kind.TOOL_RESULT:
-        use = facts.tool_use_of(row)
+        use = facts.find_tool_use(row)
         path = facts.path[use] if use >= 0 else -1
         return facts.tool_name(row) or "result", facts.paths[path] if path >= 0 else ""
     name = CATEGORY_STYLES[category].name
@@ -272,8 +272,8 @@ def format_row_line(
 
 def _fit_columns(row: BreakdownRow, width: int) -> ColumnFitter:
     fitter = ColumnFitter(width, 2 + NUMBERS_WIDTH)
-    fitter.give("count", COUNT_WIDTH if row.count else 0, spare=COUNT_WIDTH + 1)
-    fitter.give("bar", BAR_GAP + MIN_BAR_WIDTH, fitter.room - max(MIN_NAME_WIDTH, fitter.room * 2 // 3))
+    fitter.fit("count", COUNT_WIDTH if row.count else 0, spare=COUNT_WIDTH + 1)
+    fitter.fit("bar", BAR_GAP + MIN_BAR_WIDTH, fitter.room - max(MIN_NAME_WIDTH, fitter.room * 2 // 3))
     fitter.reserve("name", fitter.room)
     return fitter
 
@@ -371,11 +371,11 @@ class BreakdownView(ScrollView, can_focus=True):
         style = self.visual_style
         if number >= len(self.rows) or not width:
             return Strip.blank(width, style.rich_style)
-        here = number == self.cursor and bool(self.rows[number].kind)
+        is_current = number == self.cursor and bool(self.rows[number].kind)
         row = self.rows[number]
         is_chosen = row.kind not in ("", "message", "open") and self.listed == build_part_filter(row.kind, row.value)
-        runs = format_row_line(row, width, here, self._format_call(row), is_chosen=is_chosen)
-        content = Content.assemble(*(set_background(runs) if here else runs))
+        runs = format_row_line(row, width, is_current, self._format_call(row), is_chosen=is_chosen)
+        content = Content.assemble(*(set_background(runs) if is_current else runs))
         strips = Visual.to_strips(self, content, width, 1, style, apply_selection=False)
         return strips[0].adjust_cell_length(width, style.rich_style)
 
@@ -410,7 +410,7 @@ class BreakdownView(ScrollView, can_focus=True):
         elif row and row.kind:
             self._filter_by(row.kind, row.value)
 
-    def action_order(self) -> None:
+    def action_toggle_order(self) -> None:
         self.by_size = not self.by_size
         self._update_rows()
 

@@ -55,9 +55,9 @@ def draw_curve(
         canvas.write(0, 0, choose_form((*titles, f"next request by {name}", f"by {name}", ""), width), BOLD)
     canvas.write(0, bottom, "0".rjust(label - 1), MUTED)
     canvas.write(0, top, f"{high:,}", MUTED)
-    for column, tall in enumerate(compute_bar_heights([tokens[index] for index in indices], bottom - top + 1)):
+    for column, height in enumerate(compute_bar_heights([tokens[index] for index in indices], bottom - top + 1)):
         style = f"bold {PRIMARY}" if column == current_column else MUTED
-        canvas.draw_column(label + column * step, bottom, tall, style, step)
+        canvas.draw_column(label + column * step, bottom, height, style, step)
     _draw_axis(canvas, values, current, label, step * len(indices), current_column * step + step // 2, unit)
     return canvas.get_lines()
 

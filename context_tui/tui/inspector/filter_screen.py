@@ -220,7 +220,7 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
         parts += [f"↓ {below} more"] if below else []
         self.query_one("#filters-more", Label).update(Content("   ".join(parts)))
 
-    def action_list(self, action: str) -> None:
+    def action_move_in_list(self, action: str) -> None:
         getattr(self.query_one(OptionList), f"action_{action}")()
 
     @on(OptionList.OptionSelected)

@@ -101,7 +101,7 @@ class HeaderBar(LinesPane):
         self._starts: list[int] = []
         self._shown_context: Context | None = None
         self._token_table: TokenTable | None = None
-        self._progress, self._following = 1.0, False
+        self._progress, self._is_following = 1.0, False
         self._read_messages: int | None = None
         self._fullness: Fullness | None = None
         self._columns, self._history_row = range(0), -1
@@ -134,7 +134,7 @@ class HeaderBar(LinesPane):
             self.session = session
             self._request_history, self._starts = build_request_history(session), find_turn_starts(session)
         self._shown_context, self._token_table, self._fullness = context, token_table, fullness
-        self._progress, self._following = progress, following
+        self._progress, self._is_following = progress, following
         self._read_messages = 0 if progress < 1 and not len(session) else None
         self.refresh()
 
@@ -152,14 +152,14 @@ class HeaderBar(LinesPane):
         problems = format_count(len(facts.problems), "problem") if facts.problems else ""
         count, source = len(facts.rewound_branches), format_window_source(window, width)
         branches = format_count(count, "rewound branch", "rewound branches") if count else ""
-        end_run: Run = ("● following", GOOD) if self._following else ("at the end", "")
+        end_run: Run = ("● following", GOOD) if self._is_following else ("at the end", "")
         end: Run = end_run if self._progress >= 1 else (f"{format_percent(self._progress)} read", f"bold {WARN}")
         point: Run = end if context.at >= len(session) else (f"before #{context.at:,}", f"bold {WARN}")
         texts = filter(None, (session_name, problems, source, point[0]))
-        occupied = sum(count_cells([(text, "")]) + 2 for text in texts)
+        occupied_cells = sum(count_cells([(text, "")]) + 2 for text in texts)
         if self._read_messages is None:
             counts = count_context(context, self._starts)
-            context_text = format_context_counts(counts, len(session), len(self._starts), width - occupied - 1)
+            context_text = format_context_counts(counts, len(session), len(self._starts), width - occupied_cells - 1)
         else:
             context_text = f"{format_count(self._read_messages, 'message')} so far" if self._read_messages else ""
         ranks: list[tuple[int, Run]] = [

@@ -56,8 +56,8 @@ def format_mark_totals(rows: TimelineRows, marker: RowMarker) -> dict[str, tuple
                 label = VERDICT_LABELS[verdict]
                 shortest = f"kept {count:,}" if verdict == "protected" else f"{label} {count:,}"
                 totals[verdict] = f"{label}: {format_count(count, 'row')}", f"{label} {count:,}", shortest
-    outside = {"before": context.at - len(context), "after": len(rows.first) - context.at}
-    for verdict, count in outside.items():
+    outside_counts = {"before": context.at - len(context), "after": len(rows.first) - context.at}
+    for verdict, count in outside_counts.items():
         if count > 0:
             full = f"{VERDICT_LABELS[verdict]}: {format_count(count, 'message')}"
             totals[verdict] = full, VERDICT_LABELS[verdict], OUTSIDE_LABELS[verdict]

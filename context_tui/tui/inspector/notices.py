@@ -34,8 +34,8 @@ def format_next_step(view: View, first_firing: int | None, parameters: Iterable[
     plan = view.plan
     if plan is None or view.applied or not len(view.context):
         return ""
-    would_act = plan.trigger.fires or plan.trigger.by_hand
-    if not would_act:
+    is_active = plan.trigger.fires or plan.trigger.by_hand
+    if not is_active:
         if first_firing is None:
             return ""
         if first_firing >= 0:
@@ -47,7 +47,7 @@ def format_next_step(view: View, first_firing: int | None, parameters: Iterable[
                 arrow, value = step
                 trial = f"{arrow} tries {parameter.name}={format_number(value)}"
                 return choose_form((f"{trial}, which would fire here", f"{trial}, which fires", trial), width)
-    if not plan.has_changes or not would_act:
+    if not plan.has_changes or not is_active:
         return "Next: P chooses another policy"
     effect = "drops messages" if plan.messages_dropped else "clears what is old"
     return f"Next: a {'summarises' if plan.needs_summary else effect} in a copy"
@@ -62,16 +62,16 @@ def _find_step_to_firing(view: View, parameter: Parameter) -> tuple[str, Number]
     value = None if parameter.owner else parameter.get_effective_value(get_value(policy, params, parameter.name))
     if scale is None or value is None:
         return None
-    tried = {value}
+    tried_values = {value}
     for steps in range(1, MAX_STEPS):
         moves = ("←", scale.step_value(value, -steps)), ("→", scale.step_value(value, steps))
-        new_moves = [move for move in moves if move[1] not in tried]
+        new_moves = [move for move in moves if move[1] not in tried_values]
         if not new_moves:  # both ends of the slider are reached
             return None
         for arrow, moved in new_moves:
             if policy.trigger(view.runtime_state, params.model_copy(update={parameter.name: moved})).fires:
                 return arrow, moved
-            tried.add(moved)
+            tried_values.add(moved)
     return None
 
 

@@ -200,13 +200,13 @@ class InspectorPanes:
 
     def draw_detail(self) -> None:
         """Draw the selected row in full, or start a thread that reads it if its message is very large."""
-        controller, here = self._controller, self.location
+        controller, selected_location = self._controller, self.location
         session, rows, reader = controller.view.session, controller.rows, controller.reader
         detail = self._screen.query_one(Detail)
         if not len(session):
             detail.show_loading(Content("nothing selected"), "")
             return
-        location = here._replace(block=max(here.block, WHOLE_MESSAGE))
+        location = selected_location._replace(block=max(selected_location.block, WHOLE_MESSAGE))
         kind = format_row_kind(session.facts, location.message, location.block)
         name = f"result of {reader.format_preview(*location)}" if location.block >= 0 else kind
         title = Content(f"{location.message}  {name}")
@@ -216,7 +216,7 @@ class InspectorPanes:
             return
         row = rows.find_row(*location)
         tokens = rows.tokens[row] if row < len(rows) and rows.block[row] >= WHOLE_MESSAGE else 0
-        source = self._build_document_source(here, location)
+        source = self._build_document_source(selected_location, location)
         subtitle = Content(f"{format_token_unit(rows.token_table)} {format_count(tokens, 'token')}")
         detail.show_document(source, title, subtitle)
 
@@ -224,15 +224,15 @@ class InspectorPanes:
         if reader is self._controller.reader and message == self.location.message:
             self.draw_detail()
 
-    def _build_document_source(self, here: Location, location: Location) -> DocumentSource:
+    def _build_document_source(self, selected_location: Location, location: Location) -> DocumentSource:
         controller, rows = self._controller, self._controller.rows
         view, session = controller.view, controller.view.session
         marker = None if controller.is_reading else controller.marker
         details = (format_event_details(session.facts, event) for event in rows.find_events(location.message))
         events = tuple(chain.from_iterable(details))
-        if here.block == TURN_HEAD:
+        if selected_location.block == TURN_HEAD:
             turns = TurnSummaries(rows, marker)
-            events = (*events, turns.get_summary(rows.find_turn_of_message(here.message)).format_summary())
+            events = (*events, turns.get_summary(rows.find_turn_of_message(selected_location.message)).format_summary())
         return DocumentSource(
             session,
             location,

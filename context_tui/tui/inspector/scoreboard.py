@@ -103,18 +103,18 @@ def fit_score_columns(rows: Sequence[ScoreRow], width: int) -> ColumnFitter:
     fitter = ColumnFitter(width, 3 + SHARE_WIDTH)
     fitter.reserve("name", name)
     has_pending = any(row.request and row.request.summary_pending for row in rows)
-    fitter.give("runs", 5)
-    fitter.give("after", max([6, *(len(_format_size_after(row)) for row in rows)]) + len(SIZE_ARROW))
-    fitter.give("waits", len(SHORT_SUMMARY_SUFFIX) if has_pending else 0)
-    fitter.give("before", max([6, *(len(_format_size_before(row.request)) for row in rows)]) + 2)
-    fitter.give("runs", max([len(RUNS_HEADING), *(len(row.run_label) for row in rows)]) + 2)
+    fitter.fit("runs", 5)
+    fitter.fit("after", max([6, *(len(_format_size_after(row)) for row in rows)]) + len(SIZE_ARROW))
+    fitter.fit("waits", len(SHORT_SUMMARY_SUFFIX) if has_pending else 0)
+    fitter.fit("before", max([6, *(len(_format_size_before(row.request)) for row in rows)]) + 2)
+    fitter.fit("runs", max([len(RUNS_HEADING), *(len(row.run_label) for row in rows)]) + 2)
     longest = max([len(EFFECT_HEADING), *(len(row.effect) for row in rows)]) + 2
     min_effect = min(longest, MIN_EFFECT_WIDTH)
-    has_effect = fitter.give("would", min_effect)
-    fitter.give("waits", len(SUMMARY_SUFFIX) if has_pending else 0)
+    has_effect = fitter.fit("would", min_effect)
+    fitter.fit("waits", len(SUMMARY_SUFFIX) if has_pending else 0)
     if has_effect:
-        fitter.give("would", min_effect, longest)
-        fitter.give("bar", len(REMAINING_HEADING) + 2, MAX_BAR_WIDTH)
+        fitter.fit("would", min_effect, longest)
+        fitter.fit("bar", len(REMAINING_HEADING) + 2, MAX_BAR_WIDTH)
     return fitter
 
 

@@ -139,11 +139,11 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         """Show a notice while the terminal is too small, and restore the focus once it is large enough."""
-        tiny = event.size.width < 60 or event.size.height < 20
-        if tiny and not self.has_class("-tiny"):
+        is_tiny = event.size.width < 60 or event.size.height < 20
+        if is_tiny and not self.has_class("-tiny"):
             self._focus_before = self.focused  # hidden widgets lose the focus
-        self.set_class(tiny, "-tiny")
-        if not tiny:
+        self.set_class(is_tiny, "-tiny")
+        if not is_tiny:
             self.call_after_refresh(self._restore_focus)
         if self.query_one(ParameterPanel).policy:
             self.call_after_refresh(self.panes.draw_title)
@@ -330,7 +330,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         """Select *location*, notifying the user if all rows had to be listed to show it."""
         self.run_and_show(self.controller.select_location, location)
 
-    def action_pane(self, step: int) -> None:
+    def action_move_focus(self, step: int) -> None:
         (self.focus_next if step > 0 else self.focus_previous)()
 
     # Policies and their settings

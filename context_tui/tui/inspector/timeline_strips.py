@@ -35,8 +35,8 @@ class TimelineColumns:
     def fit(cls, width: int, last_index: int) -> TimelineColumns:
         """Return the columns for *width* cells and message numbers up to *last_index*."""
         fitter = ColumnFitter(width)
-        fitter.give("bar", MAX_BAR_WIDTH // 2, from_width=48)
-        fitter.give("bar", MAX_BAR_WIDTH, from_width=64)
+        fitter.fit("bar", MAX_BAR_WIDTH // 2, from_width=48)
+        fitter.fit("bar", MAX_BAR_WIDTH, from_width=64)
         return cls(width, max(len(str(last_index)), 3), fitter["bar"])
 
     @property
@@ -77,18 +77,18 @@ def paint_row(row: RowCells, columns: TimelineColumns, largest: int, styles: Sty
     dim = styles["outside"]
     kind = dim if is_outside else styles.get(row.kind, styles["text"])
     text = dim if is_outside else styles["turn"] if row.starts_turn else styles["text"]
-    quiet = dim if is_outside else styles["quiet"]
-    verdict_style = styles.get(row.mark.verdict, quiet)
+    quiet_style = dim if is_outside else styles["quiet"]
+    verdict_style = styles.get(row.mark.verdict, quiet_style)
     is_removed = row.mark.verdict in ("cleared", "summarised", "dropped")
     tokens = row.tokens or 0
     count = "?" if row.tokens is None else f"{tokens:,}"
     preview_width = max(columns.tokens_start - columns.kind_start - KIND_WIDTH, 0)
     parts = [
         (" " + row.mark.glyph, verdict_style),
-        (" " + row.index.rjust(columns.index) + " ", quiet),
+        (" " + row.index.rjust(columns.index) + " ", quiet_style),
         (fit_to_width(row.kind, KIND_WIDTH), kind),
         (clip_to_width(row.preview, preview_width), verdict_style if is_removed else text),
-        (f"{count:>8} ", quiet if tokens < largest // 50 else text),
+        (f"{count:>8} ", quiet_style if tokens < largest // 50 else text),
         (columns.format_bar(tokens, largest), verdict_style if is_removed else dim if is_outside else styles["bar"]),
     ]
     return _build_strip(parts, columns.width, styles["text"], overlay)
@@ -99,8 +99,8 @@ def paint_head(
 ) -> Strip:
     """Paint a turn's heading: a rule with its name or, for a folded turn, its name, its *preview* and a bar."""
     dim = styles["outside"] if turn.outside else None
-    head, text, quiet = (dim or styles[name] for name in ("head", "text", "about"))
-    verdict_style = styles.get(turn.verdict, quiet)
+    head, text, quiet_style = (dim or styles[name] for name in ("head", "text", "about"))
+    verdict_style = styles.get(turn.verdict, quiet_style)
     name = f" {OPEN_GLYPH if preview is None else FOLDED_GLYPH} {turn.name}"
     room = columns.tokens_start - 2 - len(name)
     share = "" if turn.share is None else format_percent(turn.share)
@@ -111,7 +111,7 @@ def paint_head(
         about = choose_form((*forms, ""), room)
         rule = about + RULE_GLYPH * (room - len(about))
         glyph = (f" {VERDICT_GLYPHS[turn.outside or 'kept']}", verdict_style)
-        parts = [glyph, (name, head), (rule, quiet), tokens, (" " * (columns.bar + 1), quiet)]
+        parts = [glyph, (name, head), (rule, quiet_style), tokens, (" " * (columns.bar + 1), quiet_style)]
         return _build_strip(parts, columns.width, styles["text"], overlay)
     effects, about = _format_turn_effects(turn, share, room - min(MIN_PREVIEW_WIDTH, cell_len(preview) + 2))
     parts = [
@@ -119,7 +119,7 @@ def paint_head(
         (name, head),
         ("  " + clip_to_width(preview, max(room - 2 - len(effects) - len(about), 0)), text),
         (effects, verdict_style),
-        (about, quiet),
+        (about, quiet_style),
         tokens,
         (columns.format_bar(turn.tokens, largest), dim or styles["bar"]),
     ]
@@ -128,7 +128,7 @@ def paint_head(
 
 def _format_turn_effects(turn: TurnSummary, share: str, room: int) -> tuple[str, str]:
     count = len(turn.messages)
-    full, short = (", ".join(map(spell, turn.effects)) for spell in (str, attrgetter("short")))
+    full, short = (", ".join(map(format_effect, turn.effects)) for format_effect in (str, attrgetter("short")))
     share = f"{share:>6}" if turn.share is not None else ""
     count_text, short_count = f"{format_count(count, 'message'):>15}", f"{count:>6,} msg"
     forms = [(full, count_text + share), (short, count_text + share), (short, short_count + share)]

@@ -103,7 +103,7 @@ class SessionListing:
         self.cursor = -1
         self.session_count = 0
         self._by_key: dict[SessionKey, SessionItem] = {}
-        self._learned_parents: dict[SessionKey, SessionKey] = {}  # read from the heads of the files
+        self._known_parents: dict[SessionKey, SessionKey] = {}  # read from the heads of the files
         self._initial_key, self._has_input = selected, False
         self._set_entries(entries)
         self._update_lines(self._find_home())
@@ -116,12 +116,12 @@ class SessionListing:
             # Of two entries for a session, the one that names a listed parent is preferred.
             if entry.key not in unique_entries or _find_parent_key(entry) in keys:
                 unique_entries[entry.key] = entry
-        learned = self._learned_parents
+        known_parents = self._known_parents
         parents = {
             key: parent
             for key, entry in unique_entries.items()
-            if (key in learned or entry.info.parent)
-            and (parent := learned.get(key) or _find_parent_key(entry)) in unique_entries
+            if (key in known_parents or entry.info.parent)
+            and (parent := known_parents.get(key) or _find_parent_key(entry)) in unique_entries
             and parent is not None
         }
         children: dict[SessionKey, list[SessionEntry]] = {}
@@ -187,7 +187,7 @@ class SessionListing:
         owner = parent.parent or parent if parent else None
         if item.parent or owner is None or owner is item:
             return
-        self._learned_parents[item.key], item.parent = key, owner
+        self._known_parents[item.key], item.parent = key, owner
         for child in item.children:
             child.parent = owner
         owner.children, item.children = (*owner.children, item, *item.children), ()

@@ -56,7 +56,7 @@ def fit_picker_columns(width: int, longest: int) -> ColumnFitter:
         ("model", 20, 158),
         ("compactions", 13, 158),
     ):
-        fitter.give(column, cells, from_width=from_width)
+        fitter.fit(column, cells, from_width=from_width)
     title_cells = max(fitter.room, 0)
     if not fitter["name"]:
         fitter.reserve("name", min(name_cells, 20))
@@ -134,7 +134,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
     def action_page(self, pages: int) -> None:
         self.action_move(pages * max(self.size.height - 1, 1))
 
-    def action_ends(self, last: bool) -> None:
+    def action_move_to_end(self, last: bool) -> None:
         self.action_move(len(self.listing.lines) if last else -len(self.listing.lines))
 
     async def on_click(self, event: Click) -> None:

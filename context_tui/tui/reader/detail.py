@@ -138,9 +138,9 @@ class Detail(ReadingPane):
         self._rendering = PLAIN_TEXT if self.is_raw else rendering
         return build_document(self._subject, self._rendering)
 
-    def _scroll_to_first_of(self, texts: list[str], near: int) -> None:
-        """Scroll so that the first of *texts* that can be found keeps its row; *texts* started at line *near*."""
-        while len(self._lines) < 2 * near + MAX_ANCHOR_DISTANCE and self._wrap_next_part():
+    def _scroll_to_first_of(self, texts: list[str], near_line: int) -> None:
+        """Scroll so that the first of *texts* that can be found keeps its row; *texts* started at line *near_line*."""
+        while len(self._lines) < 2 * near_line + MAX_ANCHOR_DISTANCE and self._wrap_next_part():
             pass
         self._wrap_visible()
         for number, text in enumerate(texts):
@@ -148,10 +148,10 @@ class Detail(ReadingPane):
             if len(phrase) < 4:
                 continue
             if matches := [index for index, line in enumerate(self._lines) if phrase in line.text]:
-                nearest = min(matches, key=lambda index: abs(index - near - number))
+                nearest = min(matches, key=lambda index: abs(index - near_line - number))
                 self.scroll_to(y=nearest - number, animate=False, force=True)
                 return
-        self.scroll_to(y=near, animate=False, force=True)
+        self.scroll_to(y=near_line, animate=False, force=True)
 
     def _import_markdown(self) -> None:
         def work(_: ThreadJob) -> Callable[..., Iterator[TextPart]]:
@@ -245,16 +245,16 @@ class Detail(ReadingPane):
     def watch_virtual_size(self, size: Size) -> None:
         self._scroll_update(size)
 
-    def action_more(self) -> None:
+    def action_show_more(self) -> None:
         if self._subject:
             extent = self._subject.extent
             self._show_extent(extent._replace(limit=extent.limit * 10))
 
-    def action_ends(self, last: bool) -> None:
+    def action_move_to_end(self, last: bool) -> None:
         """Scroll to the end if *last* is true, else to the start, which is shown again if a search left it out."""
         if not last and self._subject and self._subject.extent.needle:
             self._show_extent(self._subject.extent._replace(needle=""))
-        super().action_ends(last)
+        super().action_move_to_end(last)
 
 
 def _is_same_document(old: DocumentSource, new: DocumentSource) -> bool:

@@ -304,7 +304,7 @@ def _build_block(subject: DocumentSource, row: int, block: RawBlock, rendering: 
 
 
 def _find_file_language(facts: Facts, row: int) -> str:
-    call = facts.tool_use_of(row)
+    call = facts.find_tool_use(row)
     path = facts.path[call] if call >= 0 else -1
     return find_path_language(facts.paths[path]) if path >= 0 else ""
 

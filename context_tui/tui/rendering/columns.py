@@ -26,7 +26,7 @@ class ColumnFitter:
         self.room -= cells
         self._cells[column] = cells
 
-    def give(self, column: str, least: int, most: int | None = None, *, spare: int = 0, from_width: int = 0) -> bool:
+    def fit(self, column: str, least: int, most: int | None = None, *, spare: int = 0, from_width: int = 0) -> bool:
         """Give a column from *least* to *most* cells (default: *least*), and return whether there was room.
 
         In a line narrower than *from_width*, nothing is given; *spare* cells are left for later columns.

@@ -130,7 +130,7 @@ def has_unknown_size(facts: Facts, message: int) -> bool:
 
 def count_message_bytes(facts: Facts, message: int) -> int:
     """Return the size in bytes of a message's records, or of its blocks if the records' sizes are unknown."""
-    recorded = sum(facts.record_length[row] for row in facts.records_of(message))
+    recorded = sum(facts.record_length[row] for row in facts.iterate_records(message))
     return recorded or sum(facts.size[block] for block in facts.blocks_of(message))
 
 
@@ -192,7 +192,7 @@ class MessageReader:
 
     def _format_result_preview(self, row: int) -> str:
         facts = self.session.facts
-        use = facts.tool_use_of(row)
+        use = facts.find_tool_use(row)
         if use >= 0:
             if self.is_huge(facts.block_message[use]):
                 return format_line(facts.tool_name(row))

@@ -78,7 +78,7 @@ class _Container:
     continuation_mark: str
     has_begun: bool = False
 
-    def next_mark(self) -> str:
+    def get_next_mark(self) -> str:
         """Return the mark before the next line: ``first_mark`` once, and then ``continuation_mark``."""
         mark, self.has_begun = self.continuation_mark if self.has_begun else self.first_mark, True
         return mark
@@ -130,7 +130,7 @@ class _SectionRenderer:
             self._next_line = line
 
     def _render_line(self, text: str, spans: StyleSpans, style: str, extra_mark: str = "") -> Iterator[TextPart]:
-        mark = "".join(container.next_mark() for container in self._containers) + extra_mark
+        mark = "".join(container.get_next_mark() for container in self._containers) + extra_mark
         continuation = "".join(container.continuation_mark for container in self._containers) + extra_mark
         is_listed = bool(mark.strip(" │"))
         mark_style = "bullet" if is_listed else "muted"

@@ -58,8 +58,8 @@ class Charts:
         place = self._find_place(y)
         if place is None:
             return None
-        reach = int(place.height >= MIN_TOLERANT_LINES)
-        lines = [line for line in self.thresholds if abs(line.y - y) <= reach and line.number == place.number]
+        tolerance = int(place.height >= MIN_TOLERANT_LINES)
+        lines = [line for line in self.thresholds if abs(line.y - y) <= tolerance and line.number == place.number]
         return min(lines, key=lambda line: abs(line.y - y), default=None)
 
     def compute_size(self, number: int, y: int) -> int | None:

@@ -86,8 +86,8 @@ def format_backtest(comparison: Comparison, width: int) -> str:
     for backtest in comparison.backtests:
         testable = [each for each in backtest.results if each.testable and each.kind == "full"]
         if testable:
-            hits = f"{sum(each.is_hit for each in testable)} of {len(testable)}"
-            return f"{backtest.policy} fires at {hits}" if width >= WIDE_HEADER_CELLS else f"back-test {hits}"
+            hit_text = f"{sum(each.is_hit for each in testable)} of {len(testable)}"
+            return f"{backtest.policy} fires at {hit_text}" if width >= WIDE_HEADER_CELLS else f"back-test {hit_text}"
     return ""
 
 
@@ -122,8 +122,8 @@ def format_lane_title(lane: Lane, selected: bool, width: int) -> list[Run]:
         firings = format_count(len(result.replay.firings), "firing")
         status = f"{firings}   peak {result.totals.peak:,}   {_format_lane_share(result)}"
     label = shorten(format_safe_line(lane.label), max(width - len(status) - 5, 16))
-    left: Run = (f"{'▸ ' if selected else '  '}{label}", BOLD if selected else "")
-    return justify_runs([(2, left)], [(status, BAD if lane.error else MUTED)], width)
+    label_run: Run = (f"{'▸ ' if selected else '  '}{label}", BOLD if selected else "")
+    return justify_runs([(2, label_run)], [(status, BAD if lane.error else MUTED)], width)
 
 
 # The call under the cursor
@@ -252,11 +252,11 @@ def _find_firing_price(study: Study, firing: Firing) -> FiringPrice:
 
 def _format_price_lines(study: Study, firing: Firing, width: int) -> Iterator[list[Run]]:
     cost, cases = _find_firing_price(study, firing), [study.regret.cases[each] for each in study.find_cases(firing)]
-    saves = cost.cost < 0
+    is_saving = cost.cost < 0
     price = format_saving(-cost.cost, study.price.rate_table.unit, with_unit=True)
     parts: list[tuple[int, Run]] = [
         (9, ("  price", MUTED)),
-        (8, (price, GOOD if saves else WARN)),
+        (8, (price, GOOD if is_saving else WARN)),
         (6, (_format_verdict(cost), "")),
         (7, (f"{len(cases):,} needed later", WARN if cases else MUTED)),
     ]

@@ -170,7 +170,7 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
     # Keys
 
     @when_ready
-    def action_case(self, step: int) -> None:
+    def action_move_to_case(self, step: int) -> None:
         self._select_case(self.case_index + step)
 
     def _select_case(self, index: int) -> None:
@@ -186,7 +186,7 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
                 self._select_case(number)
 
     @when_ready
-    def action_side(self, step: int) -> None:
+    def action_focus_side(self, step: int) -> None:
         """Focus the dropped block (-1), its later use (+1), or whichever of the two is not focused (0)."""
         if not self.case_selection:
             return
@@ -196,7 +196,7 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self._select_side("used" if step > 0 else "dropped")
         self.query_one(f"#regrets-{self.side}").focus()
 
-    def action_cases(self) -> None:
+    def action_focus_cases(self) -> None:
         self.query_one(ClickableLines).focus()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
@@ -206,7 +206,7 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
             self._select_side(side)
 
     @when_ready
-    def action_scope(self) -> None:
+    def action_toggle_scope(self) -> None:
         selection, study = self.case_selection, self._study
         if selection is None or study is None:
             return

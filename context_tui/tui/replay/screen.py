@@ -319,7 +319,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self.draw_cursor()
 
     @when_ready
-    def action_firing(self, step: int) -> None:
+    def action_move_to_firing(self, step: int) -> None:
         if self.comparison.move_to_firing(step):
             self.draw_cursor()
         else:
@@ -438,7 +438,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
             notify_briefly(self, command())
             self.draw()
 
-    def action_table(self) -> None:
+    def action_show_firings(self) -> None:
         self.app.push_screen(FiringsScreen(self.controller, self.comparison), self._dismiss_with)
 
     def action_regrets(self) -> None:

@@ -102,18 +102,18 @@ class ThresholdDrag:
         control, scale = self.control, self.control.scale if self.control else None
         if control is None or scale is None:
             raise ValueError("no parameter moves this threshold")
-        grain: Number = TOKEN_GRAIN if control.unit == "tokens" else scale.step
-        first = ceil(scale.low / grain - STEP_TOLERANCE)
-        count = max(floor(scale.high / grain + STEP_TOLERANCE) - first, 0)
+        granularity: Number = TOKEN_GRAIN if control.unit == "tokens" else scale.step
+        first = ceil(scale.low / granularity - STEP_TOLERANCE)
+        count = max(floor(scale.high / granularity + STEP_TOLERANCE) - first, 0)
 
         def compute_threshold(place: int) -> int:
-            return self._compute_threshold(control, scale.clamp(round((first + place) * grain, 2)))
+            return self._compute_threshold(control, scale.clamp(round((first + place) * granularity, 2)))
 
         sign = 1 if compute_threshold(count) >= compute_threshold(0) else -1
         place = bisect_left(range(count + 1), sign * tokens, key=lambda place: sign * compute_threshold(place))
         candidates = (each for each in (place - 1, place) if 0 <= each <= count)
         best = min(candidates, key=lambda place: abs(compute_threshold(place) - tokens))
-        return scale.clamp(round((first + best) * grain, 2))
+        return scale.clamp(round((first + best) * granularity, 2))
 
     def _rank_control(self, control: Parameter) -> tuple[int, bool, bool]:
         """Return a sort key: how many directions move the threshold, whether a value is set, whether it is a share."""

@@ -167,8 +167,8 @@ class SweepBoard:
     @property
     def is_largest_first(self) -> bool:
         """Whether the list begins with the largest value in the current order."""
-        falling = next((each.is_largest_first for each in SORT_ORDERS if each.name == self.order), False)
-        return falling != self.is_reversed
+        is_descending = next((each.is_largest_first for each in SORT_ORDERS if each.name == self.order), False)
+        return is_descending != self.is_reversed
 
     def _sort_names(self) -> list[str]:
         totals, order = self.totals, next((each for each in SORT_ORDERS if each.name == self.order), None)

@@ -66,8 +66,8 @@ def format_status(board: SweepBoard, grid_error: str, is_measuring: bool, width:
         return [(shorten_at_word(f"{len(board.totals):,} of {count} measured, {remedy}", width), WARN)]
     dominance, has_several = board.sweep.dominance, len(board.sweep.settings) > 1
     regret_name = board.sweep.regret_name
-    front = f"{len(board.sweep.best):,} on {'the Pareto front' if width >= WIDE_CELLS else 'front'}"
-    head = f"{count}, {front}" if has_several else count
+    front_text = f"{len(board.sweep.best):,} on {'the Pareto front' if width >= WIDE_CELLS else 'front'}"
+    head = f"{count}, {front_text}" if has_several else count
     best, current = dominance.best, dominance.points.get(board.sweep.current)
     if best and current and best != board.sweep.current and dominance.points[best].saved > current.saved:
         gain, name = dominance.points[best].saved - current.saved, format_safe_line(board.format_label(best))
@@ -97,8 +97,8 @@ def format_legend(board: SweepBoard, width: int) -> list[Run]:
         (table.CURSOR_SIGN, f"{BOLD} {PRIMARY}"),
     ]
     axes = f"{saving} ↑  {regret} →  "
-    front = ", its knee" if board.sweep.knee else ""
-    names = [(f"Pareto front{front}", "current", "dominated", "here"), ("best", "current", "dominated", "here")]
+    front_text = ", its knee" if board.sweep.knee else ""
+    names = [(f"Pareto front{front_text}", "current", "dominated", "here"), ("best", "current", "dominated", "here")]
     short_axes = f"saved ↑ {regret} →  "
     short_names = (names[1], names[1][:2], ())
     forms = [*((axes, each) for each in names), *((short_axes, each) for each in short_names)]
@@ -242,6 +242,6 @@ def compute_changes(sweep: Sweep, old: SweepSetting, new: SweepSetting) -> list[
 
 
 def _collect_changed_values(sweep: Sweep, setting: SweepSetting) -> dict[tuple[str, str], object]:
-    by_policy, ran = find_changed_values(setting.policy, setting.params), sweep.find_param_values(setting)
+    by_policy, tested = find_changed_values(setting.policy, setting.params), sweep.find_param_values(setting)
     values = {(policy, name): value for policy, values in by_policy.items() for name, value in values.items()}
-    return values | {(setting.policy.name, name): ran[name] for name in list_version_params(setting.policy.name)}
+    return values | {(setting.policy.name, name): tested[name] for name in list_version_params(setting.policy.name)}

@@ -270,7 +270,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
     def action_page(self, pages: int) -> None:
         self.action_move(pages * max(self._visible_rows - 1, 1))
 
-    def action_ends(self, place: int) -> None:
+    def action_move_to_end(self, place: int) -> None:
         self.board.move_to_index(place if place >= 0 else len(self.board.listed_names))
         self.draw_cursor()
 
@@ -297,7 +297,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
             self.board.move_to_index(index)
             self.draw_cursor()
             if is_double:
-                self.action_take()
+                self.action_adopt_setting()
 
     def _scroll_table(self, lines: int) -> None:
         last = max(len(self.board.listed_names) - self._visible_rows, 0)
@@ -322,7 +322,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         self.board.set_order(self.board.order)
         self.draw()
 
-    def action_money(self) -> None:
+    def action_toggle_saving_unit(self) -> None:
         if self.board.toggle_saving_unit():
             self.draw()
         else:
@@ -334,16 +334,16 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         else:
             notify_briefly(self, "These settings have no prices, and so no break-even")
 
-    def action_best(self) -> None:
+    def action_toggle_best(self) -> None:
         self.board.toggle_only_best()
         self.draw()
 
     # Other screens, and the way back
 
-    def action_text(self) -> None:
+    def action_show_report(self) -> None:
         self.app.push_screen(SweepTextScreen("Sweep", build_report_parts(self.board)))
 
-    def action_projects(self) -> None:
+    def action_show_projects(self) -> None:
         self.app.push_screen(SweepTextScreen("Best in each project", build_project_parts(self.board)))
 
     def action_copy(self) -> None:
@@ -357,7 +357,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         else:
             notify_briefly(self, "No agent configuration is known for this setting; y copies the command")
 
-    def action_take(self) -> None:
+    def action_adopt_setting(self) -> None:
         setting = self.board.settings_by_name[self.board.cursor]
         if self._adopt is None:
             self.app.push_screen(SessionsScreen(self.board, setting))

@@ -83,8 +83,8 @@ def shorten_at_word(text: str, width: int) -> str:
     """Cut *text* after a word to at most *width* cells, with an ellipsis; if the first word is too long, cut that."""
     if cell_len(text) <= width:
         return text
-    stripped = text.rstrip()
-    return shorten(stripped[: find_word_end(stripped, width)] + ELLIPSIS, width)
+    stripped_text = text.rstrip()
+    return shorten(stripped_text[: find_word_end(stripped_text, width)] + ELLIPSIS, width)
 
 
 def find_word_end(text: str, width: int) -> int:

@@ -68,7 +68,7 @@ class KeyQueue:
             self._app.screen.call_after_refresh(self._app.post_message, KeyBarrier(self._app, 1))
         else:
             self._timer = self._app.set_timer(KEY_TIMEOUT_S, self._handle_waiting)
-            clicked = self._widget_at(key) if isinstance(key, MouseEvent) else None
+            clicked = self._find_widget(key) if isinstance(key, MouseEvent) else None
             await self._handle(key)
             await self._post_barrier(clicked or self._app.focused or self._app.screen, BARRIER_ROUNDS)
 
@@ -76,7 +76,7 @@ class KeyQueue:
     def _is_busy(self) -> bool:
         return self._timer is not None
 
-    def _widget_at(self, mouse: MouseEvent) -> Widget | None:
+    def _find_widget(self, mouse: MouseEvent) -> Widget | None:
         try:
             return self._app.mouse_captured or self._app.get_widget_at(*mouse.screen_offset)[0]
         except NoWidget:

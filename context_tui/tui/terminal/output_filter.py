@@ -73,11 +73,11 @@ class ContrastAdjuster:
         if styles is None:
             if len(self._adjusted_styles) >= _MAX_CACHED_STYLES:
                 self._adjusted_styles.clear()
-            adapted = self._adapt_to_terminal(style, background)
-            readable = adapted if self.colour_system is None else self._adjust_contrast(adapted)
-            styles = self._adjusted_styles[key] = adapted, readable
-        adapted, readable = styles
-        return readable if readable is adapted or text.strip(DRAWING_CHARACTERS + " ") else adapted
+            adapted_style = self._adapt_to_terminal(style, background)
+            readable = adapted_style if self.colour_system is None else self._adjust_contrast(adapted_style)
+            styles = self._adjusted_styles[key] = adapted_style, readable
+        adapted_style, readable = styles
+        return readable if readable is adapted_style or text.strip(DRAWING_CHARACTERS + " ") else adapted_style
 
     def _adapt_to_terminal(self, style: Style, ground: Color) -> Style:
         if self.colour_system is None:
@@ -120,13 +120,13 @@ class ContrastAdjuster:
             contrasts = (compute_contrast(_XTERM_PALETTE[number], background) for number in range(16))
             readable = [number for number, contrast in enumerate(contrasts) if contrast >= MIN_TEXT_CONTRAST]
             return _ANSI_COLOURS[min(readable, key=lambda n: _compute_distance(_XTERM_PALETTE[n], foreground))]
-        extreme = max(_BLACK, _WHITE, key=lambda colour: compute_contrast(colour, background))
+        contrasting = max(_BLACK, _WHITE, key=lambda colour: compute_contrast(colour, background))
         for step in range(1, 16):
-            colour = RichColor.from_triplet(blend_rgb(foreground, extreme, step / 16))
+            colour = RichColor.from_triplet(blend_rgb(foreground, contrasting, step / 16))
             resolved = self._resolve_colour(colour, self._default_foreground)
             if compute_contrast(resolved, background) >= MIN_TEXT_CONTRAST:
                 return colour
-        return RichColor.from_triplet(extreme)
+        return RichColor.from_triplet(contrasting)
 
     def _resolve_colour(self, colour: RichColor, default: int) -> ColorTriplet:
         if self.colour_system is not None:

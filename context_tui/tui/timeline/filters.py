@@ -154,7 +154,7 @@ def _reads_path(facts: Facts, block: int, path: str) -> bool:
     """Return whether a call, or the call of a result, reads the file *path*; True if *path* is empty."""
     if not path:
         return True
-    call = facts.tool_use_of(block) if facts.kind[block] == Kind.TOOL_RESULT else block
+    call = facts.find_tool_use(block) if facts.kind[block] == Kind.TOOL_RESULT else block
     return call >= 0 and facts.path[call] >= 0 and facts.paths[facts.path[call]] == path
 
 
@@ -249,7 +249,7 @@ def _find_candidates(rows: TimelineRows, marker: RowMarker, row_filter: RowFilte
 
 def count_shown_tokens(rows: TimelineRows, marker: RowMarker, row: int) -> int:
     """Return the tokens of a row as it is in the context or, outside of it, as it was recorded."""
-    block, context = rows.block[row], marker.context
+    block, context, table = rows.block[row], marker.context, rows.token_table
     if block >= 0 and block in context.replacements and marker.find_position(rows.message[row]) >= 0:
-        return rows.token_table.block_tokens(context, block) if rows.token_table else context.replacements[block].tokens
+        return table.count_block_tokens(context, block) if table else context.replacements[block].tokens
     return rows.tokens[row]

@@ -126,7 +126,7 @@ class RowMarker:
         if change is None or self.token_table is None:
             return ""
         size_after = "nothing" if change.body.removed else f"{self.token_table.count_body(row, change.body):,}"
-        size = f"{self.token_table.block_tokens(self.context, row):,} tokens become {size_after}"
+        size = f"{self.token_table.count_block_tokens(self.context, row):,} tokens become {size_after}"
         return f"{size} ({self.token_table.name})"
 
     def _find_applied_mark(self, message: int, block: int) -> RowMark:

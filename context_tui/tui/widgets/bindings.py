@@ -114,13 +114,13 @@ def check_keymap(keymap: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     for name, value in keymap.items():
         keys = _split_keys(value)
         unknown = next((key for key in keys if not is_key(key)), None)
-        taken = reserved.intersection(keys) - set(default_keys.get(name, ()))
+        reserved_keys = reserved.intersection(keys) - set(default_keys.get(name, ()))
         if name not in default_keys and not _NUMBERED_NAME.fullmatch(name):
             problem = f"no such name; {_suggest(name, default_keys)}docs/keys.md lists all"
         elif unknown is not None:
             problem = f"{unknown} is no key; {_suggest(unknown, _KEY_NAMES)}write keys as ctrl+n, f5 or escape"
-        elif taken and name not in QUIT_KEYS:
-            problem = f"{min(taken)} quits; choose another key, or give another one to {' or '.join(QUIT_KEYS)}"
+        elif reserved_keys and name not in QUIT_KEYS:
+            problem = f"{min(reserved_keys)} quits; choose another key, or give another one to {' or '.join(QUIT_KEYS)}"
         else:
             valid[name] = value
             continue

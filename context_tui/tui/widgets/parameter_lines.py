@@ -55,8 +55,8 @@ def list_entries(parameter: Parameter, chosen: Sequence[str]) -> list[ListEntry]
     if not parameter.ordered:
         return list(parameter.entries)
     entries_by_name = {entry.name: entry for entry in parameter.entries}
-    unticked = (entry for entry in parameter.entries if entry.name not in chosen)
-    return [*(entries_by_name.get(name, ListEntry(name)) for name in chosen), *unticked]
+    unticked_entries = (entry for entry in parameter.entries if entry.name not in chosen)
+    return [*(entries_by_name.get(name, ListEntry(name)) for name in chosen), *unticked_entries]
 
 
 def toggle_entry(chosen: Sequence[str], name: str) -> tuple[str, ...]:
@@ -165,10 +165,10 @@ def fit_parameter_columns(parameters: Sequence[Parameter], values: dict[str, Any
     unit = max((cell_len(_get_unit(number)) for number in numbers), default=0)
     fitter = ColumnFitter(width, MARK_WIDTH + 2 + value)
     min_label = min(label, MIN_LABEL_WIDTH)
-    if not fitter.give("label", min_label, label):
+    if not fitter.fit("label", min_label, label):
         return ParameterColumns(min_label, 0, value, 0)
-    has_unit = fitter.give("unit", unit + 1 if unit else 0, spare=2 * MIN_TRACK_WIDTH + 1)
-    fitter.give("track", MIN_TRACK_WIDTH, MAX_TRACK_WIDTH)
+    has_unit = fitter.fit("unit", unit + 1 if unit else 0, spare=2 * MIN_TRACK_WIDTH + 1)
+    fitter.fit("track", MIN_TRACK_WIDTH, MAX_TRACK_WIDTH)
     return ParameterColumns(fitter["label"], fitter["track"], value, unit if has_unit else 0)
 
 

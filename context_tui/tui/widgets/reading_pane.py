@@ -223,7 +223,7 @@ class ReadingPane(ScrollView, can_focus=True):
     def action_page(self, pages: int) -> None:
         self.scroll_to(y=self.scroll_offset.y + pages * max(self.size.height - 1, 1), animate=False)
 
-    def action_ends(self, last: bool) -> None:
+    def action_move_to_end(self, last: bool) -> None:
         """Scroll to the start or, if *last* is true, wrap all the text and scroll to the end."""
         if last:
             self._wrap_visible(everything=True)

@@ -12,7 +12,7 @@ import pytest
 from textual.widgets import Static
 
 from benchmarks.pty import Terminal
-from context_tui.app.state import EMPTY_STATE, InspectorState, read_state, find_state_path, write_state
+from context_tui.app.state import EMPTY_STATE, InspectorState, find_state_path, read_state, write_state
 from context_tui.policies.registry import DEFAULT_POLICY
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.inspector.screen import InspectorScreen

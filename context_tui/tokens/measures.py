@@ -21,9 +21,9 @@ from context_tui.session.facts import (
     PromptPart,
     epoch_at,
     find_last_rewrite,
+    find_prompt_row,
     order_at,
     prompt_at,
-    find_prompt_row,
 )
 from context_tui.session.jsontext import compact_text, utf8_len
 from context_tui.session.session import Session

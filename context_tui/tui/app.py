@@ -26,7 +26,7 @@ from textual.widgets import Static
 
 from context_tui.app.config import Config, ConfigError, save_theme
 from context_tui.app.signals import TERMINATION_SIGNALS, get_exit_code, handle_termination
-from context_tui.app.state import EMPTY_STATE, read_state, find_state_path, write_state
+from context_tui.app.state import EMPTY_STATE, find_state_path, read_state, write_state
 from context_tui.formats.kit.files import find_working_folder
 from context_tui.session.session import Session, SessionInfo
 from context_tui.text.files import remove_open_folders

@@ -52,7 +52,7 @@ def test_some_keys_mean_the_same_on_every_screen() -> None:
     assert meanings["?"] == {"app.help", "dismiss"}, "pressed again, the help closes"
     assert meanings["e"] == {"export", "save"} and meanings["u"] == {"run"}
     assert meanings["s"] == {"sweep", "full_screen"} and meanings["r"] == {"read_on", "go_on", "retry", "again"}
-    assert meanings["o"] == {"sort", "order", "run"}
+    assert meanings["o"] == {"sort", "toggle_order", "run"}
 
 
 @pytest.mark.slow

@@ -57,7 +57,8 @@ def format_title(plan: Plan) -> str:
 def format_summarizer_choices(kind: str) -> Content:
     """Format the kinds of summarizer with *kind* marked; a click on a kind chooses it."""
     strip = build_choice_strip({name: f"{number} {name}" for number, name in enumerate(SUMMARIZER_KINDS, 1)}, kind)
-    keys = (_format_key("n", "model", "model"), "  ", _format_key("b", "server", "url")) if kind != EXTRACT else ()
+    model_keys = (_format_key("n", "model", "set_model"), "  ", _format_key("b", "server", "set_server"))
+    keys = model_keys if kind != EXTRACT else ()
     return Content.assemble(_format_key("p", "summarizer", "next_summarizer"), "  ", strip, "   ", *keys)
 
 

@@ -27,7 +27,7 @@ _IMPORT_LOCK = RLock()
 LOADING_SECONDS = 10.0
 """Maximum time to load a plug-in of a package, in seconds."""
 _this_thread = local()
-"""Has the attribute ``is_loading`` in a thread for which another one holds the lock."""
+"""Thread-local state; ``is_loading`` is set in a thread for which another thread holds the lock."""
 
 
 class BrokenPlugin(NamedTuple):
@@ -107,7 +107,7 @@ class Plugins(Mapping[str, T], Generic[T]):
         return "built in" if name in self.built_in else self._origins.get(name, "")
 
     def add(self, instance: T, name: str, origin: str) -> str:
-        """Register a plug-in until the process ends, and return the reason why that is impossible, or "" on success."""
+        """Register a plug-in for the rest of the process; return "", or the reason why it cannot be registered."""
         if name in self.built_in:
             return f"{name} is built in; give it another name"
         self._extensions[0][name] = instance
@@ -166,7 +166,7 @@ class Plugins(Mapping[str, T], Generic[T]):
 
 
 class QuietMember(NamedTuple):
-    """A method whose failures are ignored: its result's type (for a list, that of the items), and the default."""
+    """A method whose failures are ignored: the type of its result (of the items, for a list), and the default."""
 
     kind: type
     default: Any = None

@@ -143,7 +143,7 @@ def write_csv(path: Path, rows: Iterable[SweepRow]) -> None:
 
 
 def require_pyarrow() -> None:
-    """Raise SweepFileError if pyarrow is not installed, so that the sweep need not run first."""
+    """Raise SweepFileError if pyarrow is not installed; called before a sweep, so that none runs in vain."""
     if find_spec("pyarrow") is None:
         raise SweepFileError(PARQUET_MISSING_TEXT)
 

@@ -211,7 +211,7 @@ def measure_extra_calls(sources: Iterable[SweepSource]) -> ExtraCalls | None:
 
 
 def _read_session(source: SweepSource) -> Session:
-    """Read a session; if no record names its working folder, that is the folder of its file."""
+    """Read a session, whose working folder defaults to the folder of its file."""
     session = scan(make_scanner(source.info))
     folder = session.info.cwd or source.info.cwd or os.path.dirname(os.path.abspath(source.info.path))
     return replace(session, info=replace(session.info, cwd=folder))
@@ -317,7 +317,7 @@ def _run_in_pool(
 
 
 def _submit_to_pool(pool: ProcessPoolExecutor, task: SweepTask) -> Future[TaskResult]:
-    """Submit a task with interrupts blocked, so that a process that starts for it ignores them during its imports."""
+    """Submit a task while interrupts are blocked, so that a new worker process ignores them during its imports."""
     if not hasattr(signal, "pthread_sigmask"):
         return pool.submit(_run_in_worker, task)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

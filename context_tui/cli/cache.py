@@ -40,7 +40,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _find_histories(session: Session, *, is_compared: bool) -> tuple[CacheHistory, CacheHistory]:
-    """Return a session's cache history twice; with *is_compared*, the second one ignores the provider's reasons."""
+    """Return a session's cache history, and the same again or, with *is_compared*, without the provider's reasons."""
     recorded = reconstruct_recorded_calls(session)
     history = find_cache_breaks(session, recorded=recorded)
     return history, find_cache_breaks(session, recorded=recorded, use_reasons=False) if is_compared else history

@@ -280,7 +280,7 @@ def _build_drop_reports(
 
 
 def _build_compaction_report(compaction: RecordedCompaction, uses: UseIndex | None) -> dict[str, Any]:
-    """Build the report on a logged compaction: the size that the agent computed before it, the recorded size after."""
+    """Build the report on a logged compaction: the size computed before it, and the recorded size after it."""
     record = compaction.event
     assert isinstance(record, Compaction)
     return {

@@ -191,7 +191,7 @@ def build_choice_type(noun: str, names: Sequence[str]) -> Callable[[str], str]:
 
 
 def build_number_type(noun: str, remedy: str = "a whole number", minimum: int | None = None) -> Callable[[str], int]:
-    """Build an argparse type for whole numbers or, with *minimum*, for numbers in digits that are not below it."""
+    """Build an argparse type for whole numbers; with *minimum*, only plain digits of at least that value are valid."""
 
     def parse_number(text: str) -> int:
         digits_only = text.isascii() and text.isdigit()

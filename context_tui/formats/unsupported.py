@@ -21,7 +21,7 @@ TELEMETRY_REASON = (
 
 
 class SideFile(NamedTuple):
-    """A kind of file beside a conversation: its description, the conversation's possible file names, and a test."""
+    """A kind of file stored with conversations: its description, the names of conversation files, and a test."""
 
     description: str
     conversation_names: tuple[str, ...]

@@ -36,13 +36,13 @@ PART_NAMES = {
     "image": "images",
     "rest": "other",
 }
-"""Names of the parts of a context; ``rest`` is that of small ones together."""
+"""Names of the parts of a context; ``rest`` stands for all small parts together."""
 MIN_PART_SHARE, MIN_TOOL_SHARE, MAX_TOOLS, MAX_TOOL_NAME = 0.01, 0.05, 3, 24
-"""Smallest share of a part and of a tool in it that are named, number of named tools, and characters of their names."""
+"""Minimum shares of a part, and of a tool in it, to be named; maximum number of tools, and length of their names."""
 MIN_SAVED_SHARE, MIN_PUT_BACK_SHARE = 0.02, 0.1
-"""Smallest share that an effect saves of a context, and that put back content has of what is left, to be named."""
+"""Minimum share of a context that an effect saves to be named, and of the rest that is put back to be named."""
 MIN_STEPS, MAX_CALLS_LEFT, RANGE_FACTOR, MIN_VARIATION = 3, 500, 2, 0.25
-"""Fewest growths for a forecast, the most distant one, the factor of its range, and the least variation for a range."""
+"""Minimum growths for a forecast, maximum calls ahead, factor of its range, and minimum variation for a range."""
 
 
 class ContextPart(NamedTuple):
@@ -62,7 +62,7 @@ class ContextPart(NamedTuple):
 
 
 MIN_SHARE = 0.095
-"""Share of the window below which an effect is told in tokens, since whole percent would hide it."""
+"""Share of the window below which an effect is stated in tokens, because a rounded percentage would hide it."""
 
 
 class PolicyEffect(NamedTuple):

@@ -103,7 +103,7 @@ class Lab:
 
     @cached_property
     def recorded_calls(self) -> RecordedCalls:
-        """The recorded calls as the prompt cache saw them."""
+        """The recorded calls, as requests to the prompt cache."""
         return reconstruct_recorded_calls(self.session)
 
     @cached_property
@@ -113,7 +113,7 @@ class Lab:
 
     @cached_property
     def price_model(self) -> PriceModel:
-        """Price model of the session, with the recorded use of the prompt cache compared with the predicted use."""
+        """Comparison of the session's recorded use of the prompt cache with the use that the cache model predicts."""
         return build_price_model(self.session)
 
     @cached_property

@@ -55,7 +55,7 @@ FORMER_POLICIES = {
     ),
     "claude-code-micro": (FormerPolicy((2, 1), (2, 1, 21), "claude-code-micro-by-size", {}),),
 }
-"""Policies of former versions, by the current policy."""
+"""Policies of former versions, keyed by the current policy."""
 
 
 def find_policy_of_version(name: str, version: tuple[int, ...]) -> tuple[str, Mapping[str, Any]]:

@@ -71,7 +71,7 @@ class _Results:
         self._path_users: dict[int, list[int]] = {}
 
     def list_before(self, row: int) -> Sequence[int]:
-        """Return the results up to request *row* or a later one, in prompt order, without images and placeholders."""
+        """Return at least the results before request *row*, in prompt order, without images and placeholders."""
         facts, at = self._facts, self._facts.request_message[row]
         epoch = epoch_at(facts, at)
         if epoch is not self._epoch:

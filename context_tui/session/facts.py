@@ -380,7 +380,7 @@ class Facts:
             self.begin_epoch(compaction.message, "compaction", compaction.prefix)
 
     def revise_request(self, recorded: Usage, usage: Usage) -> None:
-        """Replace a request's recorded usage with a later one. If the size changes, drops are searched anew."""
+        """Replace a request's recorded usage with a later one. If the size changes, drops are searched again."""
         size = recorded.context
         recorded.update(usage)
         self.size_revisions += recorded.context != size

@@ -215,7 +215,7 @@ def fit_factors(facts: Facts, end: int) -> Factors | None:
 
 
 def fit_earlier_factors(facts: Facts, row: int) -> Factors | None:
-    """Return factors fitted to the requests before *row*; in a long session, to those before a slightly earlier one.
+    """Return factors fitted to the requests before *row* or, in a long session, before a slightly earlier request.
 
     This keeps the number of fits in a session small.
     """

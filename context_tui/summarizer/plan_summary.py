@@ -187,7 +187,7 @@ async def write_summary(
 
 
 def write_summary_blocking(summarizer: Summarizer, prepared: PreparedSummary) -> Summary:
-    """Run :func:`write_summary` to its end without an event loop; an interrupt closes the connection and propagates."""
+    """Run :func:`write_summary` to its end without an event loop; an interrupt closes the connection and is raised."""
     return asyncio.run(write_summary(summarizer, prepared))
 
 

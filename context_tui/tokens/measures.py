@@ -34,7 +34,7 @@ from context_tui.tokens.calibration import Calibration, calibrate
 from context_tui.tokens.context_index import index_context
 
 TYPICAL_IMAGE_TOKENS = 1_500
-"""Assumed tokens of an image if no recorded size tells more; at Anthropic an image has up to 1,600."""
+"""Assumed tokens of an image of unknown size; Anthropic counts at most 1,600 for an image."""
 
 
 class TokenMeasure(StrEnum):

@@ -355,7 +355,7 @@ class Comparison:
 
     @property
     def inspector_point(self) -> int | None:
-        """Message before which the inspector would plan for the call under the cursor, or None without calls.
+        """Message before which the inspector would plan for the call under the cursor, or None if there are no calls.
 
         It is the message before which the selected policy decided to fire, if it fires at that call, else the reply.
         """

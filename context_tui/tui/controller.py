@@ -279,7 +279,7 @@ class Controller:
             self.view = replace(self.view, cursor=location)
 
     def select_location(self, location: Location) -> str:
-        """Select *location* and unfold its turn; return "", or a message if all rows had to be listed for that."""
+        """Select *location* and unfold its turn; return "", or a message if all rows had to be listed to show it."""
         view = self._locate_view(self.view, location)
         if not is_listed(self.listed_rows, self.rows.find_row(*location)):
             self.change_view(replace(view, filter=NO_FILTER, by_size=False))

@@ -99,7 +99,7 @@ class Search:
     def find_next_match(
         self, rows: TimelineRows, cursor: Location, step: int, listed_rows: Collection[int] | None = None
     ) -> Location | None:
-        """Return the next (+1) or previous (-1) match in *listed_rows*, wrapping around, or None without matches."""
+        """Return the next (+1) or previous (-1) match in *listed_rows*, wrapping around, or None if there is none."""
         locations = self.list_matches(rows, listed_rows)
         if not locations:
             return None

@@ -341,7 +341,7 @@ _USAGE_FIELDS = ("input_tokens", "cache_read_input_tokens", "cache_creation_inpu
 
 
 def normalize_usage(usage: ApiUsage, finished: bool, version: str | None) -> Usage | None:
-    """Return usage as facts store it, or None if nothing was sent. Output is final if *finished*, and since 2.1.62."""
+    """Return usage for the facts, or None if nothing was sent. Its output is final if *finished*, or since 2.1.62."""
     fresh, read = usage.input_tokens or 0, usage.cache_read_input_tokens or 0
     written, split = usage.cache_creation_input_tokens or 0, usage.cache_creation
     hour_tokens = min((split.ephemeral_1h_input_tokens or 0) if split is not None else 0, written)

@@ -76,7 +76,7 @@ def find_title(path: Path) -> str:
 
 
 def _find_typed_text(record: dict[str, Any], *, subagent: bool = False) -> str:
-    """Return the text that a person typed (in a *subagent*'s file: the calling model's prompt), or "" for others."""
+    """Return the text that a person typed, or that prompted a *subagent*, or "" if the record holds no such text."""
     if record.get("isMeta") or (record.get("isSidechain") and not subagent):
         return ""
     if "user" not in (record.get("type"), record.get("role")) or record.get("isCompactSummary"):

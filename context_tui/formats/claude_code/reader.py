@@ -326,7 +326,7 @@ class ClaudeCodeScanner:
         return message
 
     def _update_usage(self, message: int, usage: Usage | None) -> None:
-        """Update a reply's usage from one of its lines. The last of the lines with the most output tokens counts."""
+        """Update a reply's usage from one of its lines. The last line with the most output tokens counts."""
         previous = self._usage_by_message.get(message)
         if usage is None or (previous is not None and usage.output <= previous.output and previous.output_trusted):
             return

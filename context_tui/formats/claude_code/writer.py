@@ -92,7 +92,7 @@ class _Writer:
         return self.session.info.cwd
 
     def _chain_record(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Link *record* to the previous record and return it. A time before the previous record's is raised to that."""
+        """Link *record* to the previous record and return it. Times never go back: an earlier time is raised."""
         time = parse_time_ms(record["timestamp"]) if isinstance(record.get("timestamp"), str) else self._time
         if time < self._time:
             record["timestamp"] = format_iso_time(self._time)

@@ -100,7 +100,7 @@ SUMMARY_PREFIX = "Another language model started to solve this problem and produ
 """First words of the user message that holds the summary of a compaction."""
 INSTRUCTIONS_START = "# AGENTS.md instructions"
 _ELEMENT_NAME = re.compile(r"[a-z][a-z0-9]*[_ ][a-z0-9_ ]*")
-"""Element name of several words, as Codex's elements have, unlike HTML's."""
+"""Name of an XML element that Codex writes: unlike HTML's, it consists of several words."""
 _SINGLE_WORD_ELEMENTS = ("skill", "hook", "recommended")
 MAX_TAG_LENGTH = 200
 

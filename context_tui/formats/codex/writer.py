@@ -135,7 +135,7 @@ class _Writer:
         return {"timestamp": format_iso_time(self._time), "type": kind, "payload": payload}
 
     def _find_recorded_meta(self) -> tuple[Record, Record]:
-        """Return the session metadata and newest turn context of the recorded rollout, or {} and {} without one."""
+        """Return the session metadata and newest turn context of the recorded rollout, or two empty dictionaries."""
         recording = find_recording(self._session)
         content = recording.content
         if not isinstance(content, LineContent) or recording.info.format != "codex":

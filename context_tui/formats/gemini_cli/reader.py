@@ -149,7 +149,7 @@ def find_message_lists(values: list[Element]) -> list[Run]:
 
 
 def parse_gemini_usage(value: Any) -> Usage | None:
-    """Return usage, or None. Recorded input includes cached tokens; tool tokens are added to it, thoughts to output."""
+    """Return usage, or None if there is none. Tokens of tools count as input, and those of thoughts as output."""
     usage = parse_usage(value, "input", cache_read="cached", output=("output", "thoughts"), includes_cache=True)
     tools = parse_usage(value, "tool")
     if usage and tools:

@@ -98,7 +98,7 @@ class BranchFacts:
         return facts
 
     def _is_at_summary(self, branch: set[int]) -> bool:
-        """Return whether a request log's branch is the request for a summary, or messages that this request lacked."""
+        """Return whether a branch exists only because a summary was requested, as happens in logs of requests."""
         facts = self._all_facts
         if not facts.holds_requests:
             return False

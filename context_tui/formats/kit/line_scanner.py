@@ -118,7 +118,7 @@ class LineScanner:
 
 
 def parse_object(line: bytes) -> Record:
-    """Return the JSON object on a line, or raise ValueError if it is another value or is nested too deeply."""
+    """Return the JSON object on a line, or raise ValueError if the line holds another value or is nested too deeply."""
     value = loads(line)
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")

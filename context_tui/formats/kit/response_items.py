@@ -221,7 +221,7 @@ class ItemWriter:
     def _reuse_items(
         self, origin: Origin, items: list[Item], injected: list[bool], by_assistant: bool
     ) -> Iterator[WrittenItem]:
-        """Yield the recorded items, except that items with a changed or removed block are built anew."""
+        """Yield the recorded items; an item with a changed or removed block is built again from its blocks."""
         first_block = first_remaining = 0
         for item in items:
             record = parse_item(item)

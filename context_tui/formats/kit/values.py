@@ -80,7 +80,7 @@ def _format_unexpected(value: Any) -> str:
 
 
 def parse_time_ms(value: Any) -> int:
-    """Convert a time (seconds, milliseconds, ISO text in UTC by default) to epoch milliseconds, or -1 if unknown."""
+    """Return a time (seconds, milliseconds or ISO text, by default in UTC) in epoch milliseconds, or -1 if unknown."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value.strip())

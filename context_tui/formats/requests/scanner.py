@@ -82,7 +82,7 @@ class LogSource(Protocol):
 
 
 class OpenLog:
-    """A log that is read on when its files grow, and read again if it was replaced or lacks old exchanges."""
+    """A log whose files may grow. It is read again from the start if it was replaced or lacks old exchanges."""
 
     def __init__(self, source: LogSource) -> None:
         self.source, self.log = source, RequestLog()

@@ -57,7 +57,7 @@ class Aftermath:
         message, kind, trigger: as in :class:`RecordedCompaction`.
         distance: calls since the turn began; 0 if the compaction stands before the first call of a turn.
         removed: tokens that it removed, as recorded or as estimated.
-        after, before: course after it, and after the call ``WINDOW_CALLS`` calls earlier (None without such a call).
+        after, before: course after it, and after the call ``WINDOW_CALLS`` calls earlier (None if there is none).
         matched: mean course after the ``matches``, or None if there are none.
     """
 
@@ -171,7 +171,7 @@ def _count_removed(compaction: RecordedCompaction) -> int:
 
 
 def average_courses(courses: Sequence[Course]) -> Course | None:
-    """Return the mean course, with each number averaged where it is known, or None without courses."""
+    """Return the mean of each number over the courses for which it is known, or None if there are no courses."""
     if not courses:
         return None
     columns = zip(*courses, strict=True)

@@ -80,7 +80,7 @@ class GroupMeans(NamedTuple):
 
 
 def estimate_extra_calls(rows: Sequence[SessionAftermath]) -> ExtraCalls | None:
-    """Estimate λ from the compactions whose extra calls are known, or return None if there are none."""
+    """Estimate the extra calls per 1,000 removed tokens (λ), or return None if no compaction has known extra calls."""
     by_session: dict[str, list[tuple[float, int]]] = defaultdict(list)
     for row in rows:
         extra, removed = row.aftermath.extra_calls, row.aftermath.removed

@@ -18,7 +18,7 @@ REMEDIES = {
     BreakCause.THINKING: "thinking was switched within a context: switch it where a context begins",
     BreakCause.MODEL: "the model changed within a context: each model has a cache of its own",
 }
-"""What would avoid the breaks with a cause."""
+"""Changes that would avoid the breaks with a cause, keyed by cause."""
 
 
 class SessionBreaks(NamedTuple):

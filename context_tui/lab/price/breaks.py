@@ -48,7 +48,7 @@ AUTOMATIC_BLOCK, AUTOMATIC_MINIMUM = 128, 1_024
 """Tokens by which an automatic cache counts, and the smallest prompt that it keeps."""
 
 MIN_COSTLY_TOKENS, MIN_COSTLY_SHARE = 5_000, 0.05
-"""Fewest tokens, and smallest share of the cost of a session's breaks, of a break that is worth a look."""
+"""Minimum tokens of a costly break, and its minimum share of the cost of all breaks in the session."""
 MIN_EMPTY_READS, EMPTY_READ_RATIO = 3, 5
 """Number of turns that began with nothing read from which a change of the system prompt is inferred, and how many times
 as often this happened as within turns."""
@@ -262,7 +262,7 @@ class _BreakSearch:
         return self.rate_table.get_rates(self.models[row]).select_for_prompt(self.usages[row].context)
 
     def _price_hour_cache(self, breaks: Iterable[CacheBreak]) -> HourCache:
-        """Return the effect of writing for an hour all content that the session wrote for five minutes."""
+        """Return the effect on the breaks and costs if the cache had kept its content for an hour, not five minutes."""
         if self.is_automatic:
             return HourCache()
         expired = [each for each in breaks if each.cause == BreakCause.EXPIRED and each.ttl_ms == FIVE_MINUTES]
@@ -291,7 +291,7 @@ class _BreakSearch:
         return usage.context // AUTOMATIC_BLOCK * AUTOMATIC_BLOCK if usage.context >= AUTOMATIC_MINIMUM else 0
 
     def _find_candidate(self, before: int, row: int, cached: int) -> _Candidate | None:
-        """Return the break at request *row*, which follows *before*, or None if no *cached* tokens were paid again."""
+        """Return the break at request *row*, or None if it read all tokens that request *before* left *cached*."""
         usage = self.usages[row]
         if before < 0:
             change = self._find_recorded_cause(row)
@@ -371,7 +371,7 @@ class _BreakSearch:
         return _Change(BreakCause.MESSAGES, f"{fall_text}, with no record of why", new=new)
 
     def _find_known_cause(self, before: int, row: int) -> _Change | None:
-        """Return the cause of a break in a context that only grew, or None if nothing but the tokens read shows it."""
+        """Return the cause of a break in a context that only grew, or None if only the tokens read reveal it."""
         facts, first, message = self.facts, self._get_message(before), self._get_message(row)
         branch = next((each for each in facts.rewound_branches if first < each.message <= message), None)
         if branch is not None:
@@ -403,7 +403,7 @@ class _BreakSearch:
         return None
 
     def _find_prompt_change(self, first: int, message: int) -> _Change | None:
-        """Return the change of the system prompt or tools, or None without a change or without whole requests."""
+        """Return the change of the system prompt or tools, or None if there is none or the requests are incomplete."""
         facts = self.facts
         rows = find_prompt_row(facts, first), find_prompt_row(facts, message)
         if not facts.holds_requests or not facts.prompts or rows[0] == rows[1]:
@@ -430,7 +430,7 @@ class _BreakSearch:
         return max(end - start, 0) if min(start, end) >= 0 else -1
 
     def _find_levels(self, candidates: list[_Candidate]) -> _Levels:
-        """Find how much is read after an expiry, after a compaction, and at breaks of unknown cause."""
+        """Find how many tokens are still read after an expiry, after a compaction, and at breaks of unknown cause."""
         if not self.rows:
             return _Levels(0, 0, 0, "")
         first = self.usages[self.rows[0]]
@@ -504,13 +504,13 @@ class _BreakSearch:
         return _Change(BreakCause.UNEXPLAINED, text)
 
     def _find_entry(self, before: int, read: int) -> int | None:
-        """Return the newest request up to *before* whose cache entry is as long as the tokens *read*, or None."""
+        """Return the newest request up to *before* whose cache entry has *read* tokens, or None."""
         earlier = reversed(self.rows[: bisect_right(self.rows, before)] if read else [])
         return next((row for row in earlier if abs(self._count_cached(row) - read) <= SAME_SIZE_TOLERANCE), None)
 
 
 class _Levels(NamedTuple):
-    """Sizes in tokens of the start of prompts that is still read: in any session, after compactions, and at most.
+    """Sizes in tokens of beginnings that stay cached: one that sessions share, one after compactions, and the longest.
 
     ``empty_reads`` says how often the first request of a turn read nothing before expiry; empty if that may be chance.
     """

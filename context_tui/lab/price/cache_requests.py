@@ -58,7 +58,7 @@ class CacheRead(NamedTuple):
 
 
 class RecordedCalls(NamedTuple):
-    """The recorded requests of a session as the prompt cache saw them, with the tokens that each request read from it.
+    """The recorded requests of a session, as requests to the prompt cache, with the tokens that each read from it.
 
     ``cached_beginnings`` has, for each request, the leading tokens (system prompt and tools) that stay cached after any
     later change, as observed up to that request or, failing that, after it.
@@ -70,7 +70,7 @@ class RecordedCalls(NamedTuple):
 
 
 def reconstruct_recorded_calls(session: Session) -> RecordedCalls:
-    """Return the recorded requests of a session in order, as the prompt cache saw them."""
+    """Return the recorded requests of a session, in order, as requests to the prompt cache."""
     return _CacheReconstruction(session).reconstruct()
 
 
@@ -167,7 +167,7 @@ class _CacheReconstruction:
         return max(max(facts.time[message], facts.end_time[message]) for message in new_messages)
 
     def _find_unchanged_prefix(self, row: int) -> tuple[int, str | None]:
-        """Return the unchanged prefix of request *row* in tokens, and the reason for the change, None without one."""
+        """Return the unchanged prefix of request *row* in tokens, and the reason for a change, or None."""
         facts, message = self.facts, self.facts.request_message[row]
         previous_reply = facts.request_message[row - 1] if row else -1
         if previous_reply < epoch_at(facts, message).start:
@@ -182,7 +182,7 @@ class _CacheReconstruction:
         return (facts.requests[request].context if request >= 0 else 0), reason
 
     def _find_first_change(self, previous_reply: int, message: int) -> tuple[int | None, str | None]:
-        """Return the first message changed since *previous_reply*, and the reason; both are None without a change."""
+        """Return the first message changed since *previous_reply*, and the reason; both are None if nothing changed."""
         facts, drop = self.facts, self.drops.get(message)
         start = bisect_right(facts.compactions, previous_reply, key=lambda compaction: compaction.message)
         end = bisect_right(facts.compactions, message, key=lambda compaction: compaction.message)
@@ -219,7 +219,7 @@ class _CacheReconstruction:
         return True
 
     def _update_cached_beginning(self, row: int, read: int, cached_before: int, *, is_cold: bool) -> None:
-        """Update, from the tokens *read*, the cached beginning and whether other requests cache the replies."""
+        """Update the cached beginning, and whether other requests cache the replies, after *read* tokens were read."""
         floor = self.cached_beginnings[self.facts.request_model[row]]
         if not row:
             floor.cold = floor.warm = read

@@ -56,7 +56,7 @@ TIERS: tuple[UseTier, ...] = ("re-fetch", "edit", "reference")
 MAX_HOLDERS = 3
 """Maximum number of earlier blocks with a needle that the assistant may have guessed, such as a shorter line."""
 MAX_CERTAIN_HOLDERS = 50
-"""Maximum for a line of an edit, and number of the newest blocks among which the source of a needle is searched for."""
+"""The same maximum for a line of an edit; also the number of newest blocks that are searched for a needle's source."""
 MIN_EDIT_LINE_LENGTH = 16
 """Minimum length in characters for a line of an edit's old text to be attributed."""
 LONG_LINE_LENGTH = 32

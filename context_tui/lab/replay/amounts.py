@@ -137,7 +137,7 @@ class WeightScale(NamedTuple):
 
 
 def fit_scale(calls: Sequence[tuple[int, int, int]]) -> WeightScale:
-    """Fit a scale to calls, each given by its tokens as recorded, estimated without thinking, and of thinking."""
+    """Fit a scale to calls, given as recorded tokens, estimated tokens without thinking, and those of the thinking."""
     ratios = sorted((size - other) / thinking for size, other, thinking in calls if thinking > 0)
     thinking_scale = _limit_to_one(ratios[int(len(ratios) * OUTLIER_SHARE)]) if ratios else 1.0
     scaled = [(size, other + thinking_scale * thinking) for size, other, thinking in calls]

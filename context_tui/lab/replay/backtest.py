@@ -32,9 +32,9 @@ class BacktestResult(NamedTuple):
         kind, trigger: ``full`` or ``micro``, and the recorded cause of the compaction.
         recorded: believed size in tokens at that point, as recorded or else as the policy computes it; None if unknown.
         testable: whether the compaction can be compared; ``why`` states the result, or the reason why it cannot.
-        off_by: minus the number of calls by which the policy fires too early; None if it does not fire.
+        off_by: number of calls by which the policy fires too early, negated; None if it does not fire.
         above: largest size at an earlier checkpoint without a compaction, which the threshold must exceed.
-        after_recorded: recorded size of the first request after a full compaction, in tokens; None without one.
+        after_recorded: recorded size of the first request after a full compaction, in tokens; None if there is none.
         after_predicted: the size predicted for that request; None if no size was recorded before in its context.
     """
 
@@ -56,7 +56,7 @@ class BacktestResult(NamedTuple):
 
 
 class ThresholdInterval(NamedTuple):
-    """Thresholds above ``above`` and up to ``most`` tokens, which explain ``explains`` of ``of`` compactions."""
+    """Thresholds above ``above`` and up to ``most`` tokens, which explain ``explains`` compactions out of ``of``."""
 
     above: int
     most: int

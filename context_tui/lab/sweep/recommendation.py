@@ -36,9 +36,9 @@ MIN_SESSIONS = 3
 """Minimum number of sessions that a change affects for it to be recommended."""
 RESAMPLES, SEED = 1_000, 20_261_124
 NEARLY_AS_GOOD = 0.05
-"""Part of the saving that a setting may lack to be in the range of settings that are about as good."""
+"""Share of the best setting's saving that a setting may lack and still count as about as good."""
 GENTLER_SAVING, GENTLER_LOSS = 0.8, 0.25
-"""Shares of the saving and of the loss from which on a setting that saves less and loses less is worth a sentence."""
+"""Minimum share of the best setting's saving, and minimum reduction of its loss, of a gentler setting."""
 
 Verdict = Literal[
     "recommended", "depends on extra calls", "no better", "too little evidence", "never fires", "no price"

@@ -130,7 +130,7 @@ class Sweep:
 
     @cached_property
     def dominance(self) -> Dominance:
-        """Dominance among the settings over all sessions together."""
+        """Dominance among the settings, judged by their totals over all sessions."""
         return self._compute_dominance(self.rows)
 
     @cached_property

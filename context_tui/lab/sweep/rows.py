@@ -42,7 +42,7 @@ class Dominance(NamedTuple):
     Attributes:
         dominated_by: for each dominated setting, the one on the Pareto front that saves the most with no more regret.
         frontier: the settings that no other dominates, in order of increasing regret, and only the first of equal ones.
-        best: the setting that saves the most with no more regret than the current one, or None without a current one.
+        best: the setting that saves the most with no more regret than the current one, or None if none is current.
     """
 
     points: Mapping[str, ParetoPoint]

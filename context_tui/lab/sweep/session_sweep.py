@@ -102,7 +102,7 @@ def sweep_session(
 ) -> Iterator[SweepRow]:
     """Yield the row of each setting on a session; raises PlanError if a policy cannot be replayed.
 
-    *name* stands for the path of the session in the rows.
+    In the rows, *name* replaces the path of the session.
     """
     info = session.info
     name = name or (f"{info.path}#{info.id}" if info.id else info.path)

@@ -19,7 +19,7 @@ from context_tui.text.sanitize import sanitize_line, truncate_name
 
 Block = dict[str, Any]
 SUMMARY_PLACE = "{summary}"
-"""Where a summary will stand in the text of an inserted message that has ``"summary": true``."""
+"""Place of the summary in the text of an inserted message that has ``"summary": true``."""
 
 
 @dataclass
@@ -271,7 +271,7 @@ def _get_only_text(message: Block) -> str | None:
 
 
 def _is_same_block(old: Block, new: Block, *, exactly: bool) -> bool:
-    """Return whether *new* is the block *old*, by its id, else by its kind or, with *exactly*, by all its content."""
+    """Return whether two blocks are the same, judged by id or kind or, for texts with *exactly*, by content."""
     kind = old.get("type")
     if kind != new.get("type"):
         return False

@@ -124,7 +124,7 @@ def _build_truncated(name: str, cut: Truncate, rows: list[int], tokens: int) -> 
 
 
 def truncate_text(cut: Truncate, content: Any) -> str:
-    """Remove the middle of a result's text as *cut* says.
+    """Remove the middle of a result's text, keeping the bytes at its ends that *cut* specifies.
 
     If a cut splits a character, each of its remaining bytes becomes a question mark.
     """

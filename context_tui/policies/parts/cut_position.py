@@ -99,7 +99,7 @@ def _find_cut_by_share(context: Context, head: Head, cut: Cut, first: int, limit
 
 
 def _find_cut_place(context: Context, start: int, cut: Cut, first: int) -> int:
-    """Return the nearest allowed position, else that of the first fallback with one, or 0 for no cut."""
+    """Return the nearest allowed position, if necessary of a fallback, or 0 for no cut."""
     if start <= first:  # all messages are kept
         return 0
     position = _find_nearest_cut(context, start, cut.at, cut.move, first)
@@ -124,7 +124,7 @@ def _find_fallback_cut(context: Context, start: int, fallback: CutFallback, firs
 
 
 def _find_nearest_cut(context: Context, start: int, kind: CutPlace, move: str, first: int) -> int | None:
-    """Return the position of a kind that is nearest to *start* in this direction and after *first*, or None."""
+    """Return the allowed position nearest to *start* in the given direction and after *first*, or None."""
     length = len(context)
     if kind == "turn":
         turns = index_context(context).turn_starts

@@ -144,7 +144,7 @@ class Keep(Part):
         length, share = len(prefix) - 1, BYTES_PER_TOKEN / limits.size.bytes_per_token
 
         def count_tail_tokens(at: int) -> int:
-            """Return minus the tokens from *at* to the end, which ascends with *at*, as bisection requires."""
+            """Return the negated tokens from *at* to the end, a value that ascends with *at*, as bisection requires."""
             return -ceil((prefix[-1] - prefix[at]) * share + (length - at) * limits.size.per_message)
 
         if self.crossing:

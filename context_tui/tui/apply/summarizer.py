@@ -46,7 +46,7 @@ class SummarizerChoice:
         return self._drafts.requested_server.base_url or ""
 
     def request(self, name: str, value: str) -> None:
-        """Set the requested ``model`` or ``base_url``, as *name* says, to *value*, or to the default if it is empty."""
+        """Set the request's ``model`` or ``base_url`` (*name*) to *value*, or to the default if *value* is empty."""
         server = self._drafts.requested_server
         self._drafts.requested_server = server._replace(**{name: value.strip() or None})
         self.choose(self.kind)
@@ -93,11 +93,11 @@ class SummaryAttempt:
         return self._drafts.add(self._plan, self.summarizer.kind, author, summary)
 
     def stop(self) -> Draft | None:
-        """End the attempt, and store and return the text so far as a draft; return None if there is no text."""
+        """End the attempt. Store and return the text so far as a draft, or return None if there is none."""
         return self._end_once(DraftEnding.STOPPED)
 
     def fail(self, error: SummarizerError) -> Draft | None:
-        """End the attempt after *error*, and store and return the text so far as a draft; return None without text."""
+        """End the attempt after *error*. Store and return the text so far as a draft; return None without any text."""
         return self._end_once(DraftEnding.CUT_OFF, error)
 
     def _end_once(self, ending: DraftEnding, error: SummarizerError | None = None) -> Draft | None:

@@ -246,7 +246,7 @@ def describe_message(facts: Facts, message: int, preview: Callable[[int, int], s
 def format_rows(
     comparison: CompactionComparison, preview: Callable[[int, int], str], width: int, height: int
 ) -> list[list[Run]]:
-    """Format up to *height* rows around the cursor; *preview* receives a message, and a block or -1 for all of it."""
+    """Format up to *height* rows around the cursor; *preview* formats a message or one of its blocks."""
     facts, use_width = comparison.compaction.session.facts, comparison.use_width
     reused_by_message = comparison.reused_by_message
     first = comparison.compute_first_row(height)

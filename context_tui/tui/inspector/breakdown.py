@@ -231,7 +231,7 @@ def _build_repeated_read_rows(facts: Facts, parts: Breakdown) -> Iterable[tuple[
 
 COUNT_WIDTH = 8
 NUMBERS_WIDTH = 17
-"""Cells of tokens and share."""
+"""Width in cells of the token count and the share."""
 MIN_NAME_WIDTH, MIN_BAR_WIDTH, BAR_GAP = 16, 3, 2
 """Cells reserved for the name before a bar is drawn, length of the shortest bar, and cells before it."""
 

@@ -64,7 +64,7 @@ def format_window_alternatives(window: Window) -> str:
 def format_answer_variants(
     tokens: int, window: int, origin: SizeSource, fullness: Fullness | None
 ) -> Iterator[list[Line]]:
-    """Yield a text on how full the context is and, given *fullness*, why and what can go, longest variant first."""
+    """Yield variants of a text on how full the context is, with the reasons if *fullness* is known, longest first."""
     level = _split_words(f"{format_level(tokens, window, origin)}.", f"bold {BAD}" if tokens > window else BOLD)
     if fullness is None:
         yield level
@@ -139,7 +139,7 @@ class HeaderBar(LinesPane):
         self.refresh()
 
     def show_progress(self, progress: float, messages: int) -> None:
-        """Show *progress*, the share of the file read, and until messages are shown, the number of *messages* read."""
+        """Show how much of the file has been read, as a share (*progress*) and, at first, as a number of *messages*."""
         self._progress = progress
         if self._read_messages is not None:
             self._read_messages = messages

@@ -172,7 +172,7 @@ def format_planned_effect(plan: Plan) -> str:
 
 
 def format_trigger_variants(plan: Plan, first: int | None) -> list[Paragraph]:
-    """Format whether and why the policy would fire now, or where it would first have fired, longest variant first.
+    """Format whether the policy would fire now, and why, or where it first would have fired, in several lengths.
 
     *first* is the message before which the policy would first have fired, -1 if it never would, or None if unknown.
     """

@@ -167,7 +167,7 @@ class StatusLine(Static):
         self._texts = ("", "", "")
 
     def show(self, text: str, step: str = "", keys: str = "") -> None:
-        """Show *text*, never parsed as markup, below a line with *step* and, muted, *keys*."""
+        """Show *text*, without parsing markup, below a line with the next *step* and the first *keys*."""
         old_text, old_step, old_keys = self._texts
         if (text, step, keys) != self._texts:  # a line that comes or goes moves everything below it
             is_resized = bool(old_step or old_keys) != bool(step or keys) or not (old_text and text)

@@ -251,7 +251,7 @@ class Detail(ReadingPane):
             self._show_extent(extent._replace(limit=extent.limit * 10))
 
     def action_move_to_end(self, last: bool) -> None:
-        """Scroll to the end if *last* is true, else to the start, which is shown again if a search left it out."""
+        """Scroll to the end if *last* is true, else to the start, even if a search has left the start out."""
         if not last and self._subject and self._subject.extent.needle:
             self._show_extent(self._subject.extent._replace(needle=""))
         super().action_move_to_end(last)

@@ -214,7 +214,7 @@ def build_document(source: DocumentSource, options: RenderOptions = PLAIN_TEXT) 
 
 
 def find_first_match(parts: Iterable[TextPart], needle: str) -> tuple[int, int] | None:
-    """Return the number of the first part in which *needle* begins, and the index in its text; None without a match."""
+    """Return the number of the first part in which *needle* begins, and the index in its text, or None."""
     previous_text = ""  # of the same line: a match may extend over two parts of it
     for number, part in enumerate(parts):
         if part.style not in SEARCHED_STYLES:

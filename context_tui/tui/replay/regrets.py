@@ -72,7 +72,7 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self.call_after_refresh(self.update_regrets)
 
     def update_regrets(self) -> None:
-        """Show the regret cases if they have been computed, and then run the actions of keys pressed before."""
+        """Show the regret cases once they are computed, and run the actions of keys pressed in the meantime."""
         study = self._study
         if self.case_selection is None and study is not None:
             self.case_selection = regret_cases.select_cases(study, self.call)

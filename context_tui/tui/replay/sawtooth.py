@@ -27,7 +27,7 @@ FIRING_SIGN, COMPACTION_SIGN, CLEARING_SIGN, OVERFLOW_SIGN, BREAK_SIGN = "▲", 
 BLOCK_STYLE = "$primary 60%"
 """Style of the bars, calmer than that of a small chart's lines."""
 MIN_WINDOW_SHARE = 0.4
-"""Share of a window or threshold that the largest size must reach for it to be on the scale, else charts are flat."""
+"""Share of a window or threshold that the largest size must reach; otherwise it is left off the scale."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,7 +51,7 @@ from context_tui.tui.widgets.styled_text import ClickableLines, LinesPane, Run
 from context_tui.tui.widgets.text_screen import HELP_NOTES
 
 OUTDATED_GRACE_S = 0.25
-"""Seconds that an outdated replay may continue; its result is shown until the result of the current settings."""
+"""Seconds that an outdated replay may continue; its result is shown until that of the current settings is ready."""
 FIRST_SLICE_S = 0.03
 """Seconds for which a replay runs before it yields to the screen: most are done by then."""
 STUDY_DELAY_S = 0.15

@@ -15,7 +15,7 @@ from context_tui.tui.rendering.formatting import format_line
 
 
 class ContextEvent(NamedTuple):
-    """A compaction, clear or drop of the context just before ``message``; the message of a drop is the reply."""
+    """A compaction, clear or drop of the context just before ``message``; for a drop, that is the reply."""
 
     message: int
     fact: Compaction | Epoch | Drop

@@ -121,7 +121,7 @@ class RowMarker:
         return RowMark(VERDICT_GLYPHS.get(outcome, "?"), outcome, replacement or verdict.explanation)
 
     def _format_replacement(self, row: int) -> str:
-        """Format a block's size before and after its change by the token measure; "" without a measure or change."""
+        """Format a block's size before and after its change by the token measure, or "" if either is missing."""
         change = self.plan.changes.get(row) if self.token_table and self.plan and row >= 0 else None
         if change is None or self.token_table is None:
             return ""

@@ -211,7 +211,7 @@ def _find_positions(context: Context, messages: range) -> list[range]:
 
 
 def _compute_cleared_tokens(context: Context, token_table: TokenTable | None) -> tuple[list[int], list[int]]:
-    """Return the numbers of messages with results cleared earlier, and prefix sums of the tokens that this saved."""
+    """Return the numbers of messages with results that were cleared earlier, and running sums of the tokens saved."""
     key = _compute_cleared_tokens, token_table
     if key not in context.memo:
         facts, tokens = context.facts, Counter[int]()

@@ -22,7 +22,7 @@ SELECTED_CHART_LINES = 9
 
 
 class ChartPlace(NamedTuple):
-    """The place of a policy's chart on screen: the policy's number, the first line, and the height including the title."""
+    """The place of a policy's chart on screen: the policy's number, first line, and height including the title."""
 
     number: int
     top: int

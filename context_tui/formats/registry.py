@@ -104,7 +104,7 @@ class GuardedFormat(Guard):
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Return the format's claim, or None if it fails, so that another format can claim the file."""
-        claim = self._ask(self._format.sniff, _QUIET_MEMBERS["sniff"], head, path)
+        claim = self._call_member(self._format.sniff, _QUIET_MEMBERS["sniff"], head, path)
         return claim if claim is not None and isinstance(claim.strength, int) else None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:

@@ -210,8 +210,8 @@ class Guard:
         except (Error, OSError, KeyboardInterrupt):
             raise
         except BaseException as failed:
-            reason = truncate_name(f"{type(failed).__name__}: {failed}")
-            raise self.fail(error, f"{reason}{format_place(failed, type(self._wrapped).__module__)}", prefix) from failed
+            place = format_place(failed, type(self._wrapped).__module__)
+            raise self.fail(error, truncate_name(f"{type(failed).__name__}: {failed}") + place, prefix) from failed
 
     def fail(self, error: type[Error], reason: str, prefix: str = "") -> Error:
         """Return an exception of type *error* that states the place (*prefix*), the wrapped object and the reason."""

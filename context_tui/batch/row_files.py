@@ -57,7 +57,6 @@ class SweepJournal:
             self._write_lines([self._header])
 
     def _read_rows(self) -> int:
-        """Read the rows of the file; return the offset after its last complete line."""
         end = 0
         with open_regular_file(self.path) as file:
             for number, line in enumerate(file):

@@ -64,7 +64,6 @@ def _analyze(session: Session) -> tuple[list[Aftermath], list[CompactionInstruct
 
 
 def _check_limit(instructions: Sequence[tuple[str, CompactionInstructions]], limit: int) -> int:
-    """Report compactions after which more than *limit* typed instructions are absent, and return the exit code."""
     counts = [(name, each, each.count(Outcome.ABSENT, InstructionSource.USER)) for name, each in instructions]
     for name, compaction, count in counts:
         if count > limit:
@@ -177,7 +176,6 @@ def _build_instructions_report(name: str, compaction: CompactionInstructions) ->
 
 
 def _print_instructions(instructions: Sequence[tuple[str, CompactionInstructions]]) -> None:
-    """Print counts of the instructions by outcome and source, and a table of those to judge by reading."""
     if not instructions:
         return
     names = shorten_names({name: None for name, _ in instructions})

@@ -96,7 +96,6 @@ def _find_compaction_keys(session: Session) -> set[tuple[str, int]]:
 
 
 def _format_newest_compaction(session: Session, known_keys: set[tuple[str, int]]) -> str:
-    """Format the last compaction of a followed session; "" if there is none, or *known_keys* contains its key."""
     compactions = find_recorded_compactions(session)[-1:]
     return "".join(
         f"   last compaction: {each.kind}, before message {each.message:,}, "

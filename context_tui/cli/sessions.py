@@ -121,7 +121,6 @@ def _has_words(entry: SessionEntry, words: Sequence[str], reader: OverviewReader
 def _nest_entries(
     entries: Sequence[SessionEntry], overviews: Mapping[SessionKey, SessionOverview]
 ) -> Iterator[tuple[SessionEntry, SessionEntry | None]]:
-    """Yield (session, its parent or None) for each session; a session follows its parent."""
     by_name = {entry.spec: entry for entry in entries}
     parents = {entry.key: by_name.get(entry.info.parent or overviews[entry.key].parent) for entry in entries}
     children: dict[tuple[str, str], list[SessionEntry]] = {}

@@ -148,7 +148,6 @@ def _tune(
     sweep_options: SweepOptions,
     run_settings: Callable[..., Sweep],
 ) -> Tuning | str:
-    """Sweep the configurable parameters of a policy, and return the tuning, or the reason why there is none."""
     session = _open_largest(sources)
     if session is None:
         return f"{policy.name}: none of {format_count(len(sources), 'session')} can be read"
@@ -188,7 +187,6 @@ def _open_largest(sources: Sequence[SweepSource]) -> Session | None:
 
 
 def _propose_values(policy: Policy, params: Params, names: Container[str], session: Session) -> list[str]:
-    """Return a grid for the configurable parameters *names*, with values around the defaults and *params*."""
     context = session.context_at(len(session))
     state = build_runtime_state(context, session.window, len(session))
     parameters = [each for each in list_parameters_in_context(policy, params, context, state) if each.name in names]

@@ -152,7 +152,6 @@ def _find_range(ranges: tuple[range, ...], position: int) -> range | None:
 
 
 def _list_injected_ordinals(facts: Facts, message: int) -> list[int]:
-    """List the ordinals of the injected blocks of a message, except an earlier summary."""
     rows, is_summary = enumerate(facts.blocks_of(message)), bool(facts.flags[message] & MessageFlag.SUMMARY)
     injected = (ordinal for ordinal, row in rows if facts.block_flags[row] & BlockFlag.INJECTED)
     return [ordinal for ordinal in injected if ordinal or not is_summary]

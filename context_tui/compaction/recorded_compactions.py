@@ -177,7 +177,6 @@ def _find_recorded_tokens_after(facts: Facts, compaction: Compaction) -> int | N
 
 
 def _find_first_reply(session: Session, summary: int) -> int:
-    """Return the model's first reply after a summary, or the end of that context if it has no reply."""
     facts = session.facts
     next_epoch = bisect_left(facts.epochs, summary + 1, key=lambda epoch: epoch.message)
     start = max(summary + 1, facts.epochs[next_epoch - 1].start)  # after other insertions, such as a hint to continue

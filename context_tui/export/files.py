@@ -229,7 +229,6 @@ def suggest_path(session: Session, format_name: str) -> Path:
 
 
 def _is_in_own_folder(form: Format, path: Path) -> bool:
-    """Return whether the agent of a format has recorded sessions in the folder of *path*."""
     folder, own_files = path.absolute().parent, form.find_sessions(os.environ, find_working_folder())
     return any(own_file.path.parent == folder for own_file in own_files)
 

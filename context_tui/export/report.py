@@ -189,7 +189,6 @@ def _build_size_chart(lab: Lab, studies: Sequence[Study]) -> SizeChart:
 
 
 def _build_study_tables(study: Study, with_text: bool) -> list[Table]:
-    """Build the tables of a policy's firings, and of the dropped blocks that were needed later."""
     replay, unit, label = study.replay, study.price.rate_table.unit, format_replay_label(study.replay)
     columns = 7 if with_text else 6
     firings, cases = list[Sequence[object]](), list[Sequence[object]]()

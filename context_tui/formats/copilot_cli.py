@@ -195,7 +195,6 @@ def _parse_compaction(data: Data, key: str, time: int) -> ParsedRecord:
 
 
 def _parse_truncation(data: Data, key: str) -> ParsedRecord:
-    """Parse a truncation, which removes the oldest messages from the context. Their number is not recorded."""
     names = ("preTruncationTokensInMessages", "tokensRemovedDuringTruncation")
     tokens_before, removed = (_parse_tokens(data, name) or None for name in names)
     sizes = MetadataRecord(key=key, window=_parse_tokens(data, "tokenLimit"))

@@ -28,7 +28,7 @@ HANDLING_TEXTS: dict[CompactionHandling, str] = {
 }
 """Effects of keeping and of undoing recorded compactions."""
 COMMAND_HANDLING_TEXTS = HANDLING_TEXTS | {
-    "keep": f"{HANDLING_TEXTS['keep']}; --recorded undo judges it as if there were none",
+    "keep": f"{HANDLING_TEXTS['keep']}; --recorded undo judges it as if there were none"
 }
 """The same for the text of a command, with the option that undoes them."""
 

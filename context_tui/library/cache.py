@@ -189,7 +189,6 @@ class SessionCache:
 
 
 def _is_cache(path: Path) -> bool:
-    """Return whether a regular file is empty, or a database with the table of the cache."""
     with path.open("rb") as file:
         head = file.read(_PAGE_BYTES)
     return not head or (head.startswith(b"SQLite format 3\0") and f"CREATE TABLE {_TABLE}".encode() in head)

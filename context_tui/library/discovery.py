@@ -215,7 +215,6 @@ def build_entries(sessions: Iterable[SessionInfo]) -> list[SessionEntry]:
 
 
 def _find_place(info: SessionInfo) -> str:
-    """Return the project of a session if its file names one, or else the folder or the database of the session."""
     if project := os.path.basename(info.cwd.rstrip("/\\")):
         return project
     path = Path(info.path)
@@ -293,7 +292,6 @@ def _build_info(path: Path, status: os.stat_result) -> SessionInfo:
 
 
 def _list_standalone_files(folder: Path) -> list[tuple[Path, os.stat_result]]:
-    """Return the session files in a folder, except those that belong to another session."""
     forms = FORMATS.values()
     return [each for each in _list_session_files(folder) if all(form.is_standalone(each[0]) for form in forms)]
 

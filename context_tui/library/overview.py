@@ -199,7 +199,6 @@ def _parse_cached(value: object) -> _CachedOverview | None:
 
 
 def _count_bytes_to_read(info: SessionInfo) -> int:
-    """Return the number of bytes that must be read for a session; in a database, only its own part counts."""
     return info.bytes if info.id and is_database(info.path) else os.stat(info.path).st_size
 
 

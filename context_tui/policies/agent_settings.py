@@ -92,7 +92,6 @@ def _load_agents() -> list[dict[str, Any]]:
 
 
 def _compute_values(policy: str, values: Mapping[str, Any], window: Window) -> dict[str, Any]:
-    """Compute the values of agent settings that differ from the parameters in unit or form."""
     match policy:
         case "claude-code-auto":
             threshold = window.tokens - values["trigger_reserve"]

@@ -83,7 +83,6 @@ class RulePolicy(BasePolicy):
 
     @cached_property
     def _step_policies(self) -> list[Policy]:
-        """Policy of each rule; empty for a single rule that runs no other policy."""
         if len(self.spec.rules) < 2 and not self._nested_by_rule:
             return []
         policies = list[Policy]()
@@ -178,7 +177,6 @@ class RulePolicy(BasePolicy):
 
 
 def _number_settings(rule: Rule) -> Iterator[RuleSetting]:
-    """Yield the settings of a rule, appending a number to each repeated name."""
     counts: dict[str, int] = {}
     for setting in iterate_settings(rule):
         counts[setting.name] = count = counts.get(setting.name, 0) + 1

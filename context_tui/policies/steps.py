@@ -88,7 +88,6 @@ def plan_steps(name: str, params: Params, steps: PolicySteps, context: Context, 
 
 
 def _combine_triggers(triggers: list[tuple[str, Trigger]], fires: bool) -> Trigger:
-    """Combine triggers into one, with the value and threshold of the step that decides."""
     if not triggers:
         return Trigger(False, "no policies are named")
     decisive = next((trigger for _, trigger in triggers if trigger.fires == fires), triggers[0][1])

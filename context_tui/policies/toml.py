@@ -150,7 +150,6 @@ def _find_rule_path(error: PlanError, tables: Mapping[str, Any]) -> tuple[int | 
 
 
 def _find_line(text: str, path: Sequence[int | str]) -> int:
-    """Return the line (from 1) of a key in TOML, or of the inline table that contains it."""
     lines = dict(_iterate_lines(text))
     for length in range(len(path), 0, -1):
         if (line := lines.get(tuple(path[:length]))) is not None:

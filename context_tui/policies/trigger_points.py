@@ -57,7 +57,6 @@ def iterate_runtime_states(
 
 
 def _find_context_changes(session: Session) -> set[int]:
-    """Return the messages before which the context is rewritten, not only extended."""
     facts, length = session.facts, len(session)
     epochs = {max(epoch.message + 1, epoch.start) for epoch in facts.epochs if epoch.cause != "start"}
     cleared = {compaction.message for compaction in facts.compactions if compaction.kind == "micro"}

@@ -147,7 +147,6 @@ def measure_body(content: object) -> BodySize:
 
 
 def _count_utf16_units(text: str) -> int:
-    """Count the UTF-16 units of a text, which are the characters of JavaScript."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 

@@ -311,7 +311,6 @@ def _find_proven_results(
 
 
 def _list_candidates(facts: Facts, results: _Results, row: int, factors: Factors) -> list[_Candidate]:
-    """Return the results that may be cleared before request *row*, oldest first, with the tokens freed by each."""
     end, end_block = facts.request_message[row - 1], count_blocks_before(facts, facts.request_message[row])
     cleared = find_cleared_at(facts, facts.request_message[row])
     share, owner = _compute_growth_shares(facts, row, factors), facts.block_message

@@ -202,7 +202,6 @@ class DropSearch:
         return any(0 <= path < self.paths for path in facts.path[self.blocks :])
 
     def _count_causes(self, facts: Facts) -> int:
-        """Count the epochs and compactions up to the last searched message."""
         epochs = bisect_right(facts.epochs, self.message, key=lambda epoch: epoch.message)
         return epochs + bisect_right(facts.compactions, self.message, key=lambda compaction: compaction.message)
 

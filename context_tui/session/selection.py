@@ -97,7 +97,6 @@ class Selection:
         return set(source.block_message[first:])
 
     def _copy_records(self) -> set[int]:
-        """Copy the new records, and the last one again if it was incomplete; return their messages."""
         source, facts = self.source, self.facts
         last = len(facts.record_kind) - 1
         if last >= 0 and _get_record_key(source, last) != _get_record_key(facts, last):

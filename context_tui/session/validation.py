@@ -65,7 +65,6 @@ def _find_block_error(block: Any) -> str:
 
 
 def _find_json_error(value: Any, depth: int = 0) -> str:
-    """Describe a part of a value that JSON cannot represent, or return an empty string if there is none."""
     if isinstance(value, _SCALARS):
         return ""
     if isinstance(value, int):

@@ -194,7 +194,6 @@ class Decoder(ABC):
             yield TextDelta(text, index)
 
     def _update_usage(self, report: Usage) -> Iterator[Usage]:
-        """Yield a usage event if *report* changes the known usage."""
         merged = self._usage.merge(report)
         if merged != self._usage:
             self._usage = merged
@@ -202,7 +201,6 @@ class Decoder(ABC):
 
 
 def _detect_api(data: dict[str, Any]) -> str:
-    """Return the name of the API that an object of a reply belongs to, or an empty string if unknown."""
     if data.get("type") in _ANTHROPIC_TYPES:
         return "anthropic"
     if data.get("choices") and isinstance(data["choices"], list):

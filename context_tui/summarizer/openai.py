@@ -98,7 +98,6 @@ class OpenAIDecoder(Decoder):
         self.complete = True
 
     def _decode_choice(self, data: dict[str, Any], part: str) -> Iterator[ReplyEvent]:
-        """Yield the model's name, the events in the first choice's delta or message, and the usage, if present."""
         if (model := parse_name(data.get("model"))) and model != self._model:
             self._model = model
             yield ReplyModel(model)

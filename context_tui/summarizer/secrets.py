@@ -277,7 +277,6 @@ def _find_in_sentences(kind: str, text: str, place: int) -> Iterator[_SecretMatc
 
 
 def _find_in_manifests(text: str) -> Iterator[_SecretMatch]:
-    """Find the values in the data of Kubernetes Secrets, whatever their names."""
     place = 0  # end of the text searched so far
     for manifest in _SECRET_MANIFEST.finditer(text):
         start = max(text.rfind("---", place, manifest.start()), manifest.start() - 4000, place)

@@ -69,7 +69,6 @@ _MARK_RUN = re.compile(
 
 
 def _limit_marks(text: str, sign: str = "") -> str:
-    """Replace all but the first ``MAX_MARKS`` combining marks of each character with *sign*."""
 
     def limit(match: re.Match[str]) -> str:
         characters, count = [], 0

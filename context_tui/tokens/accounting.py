@@ -82,7 +82,6 @@ def find_standing_blocks(facts: Facts) -> list[int]:
 
 
 def _list_inserted_sizes(facts: Facts, epoch: Epoch) -> set[int]:
-    """List the sizes of the injected blocks with which a new context begins."""
     messages = chain(epoch.prefix, range(epoch.message, min(epoch.start, len(facts))))
     return {facts.size[row] for row in _list_injected(facts, messages)}
 

@@ -285,7 +285,6 @@ def count_requests_before(context: Context) -> list[int]:
 
 
 def _describe_measure(context: Context, table: TokenTable | None) -> tuple[float, float, str, str]:
-    """Return the error of measured tokens, the error of a predicted request, the measure's name, and its source."""
     calibration, basis = table.calibration_at(context) if table else None, context.facts.size_basis
     if basis is not None:
         errors = basis.error, basis.size_error

@@ -103,7 +103,6 @@ def check_estimate(session: Session, context: Context) -> EstimateCheck | None:
 
 
 def _size_causes(session: Session, context_before: Context, row: int, hidden: int) -> Iterator[tuple[str, float]]:
-    """Yield the label of each cause, and the tokens by which the cause makes the estimate too large."""
     facts, factors = context_before.facts, fit_factors(context_before.facts, row + 1)
     drops = [drop for drop in session.drops if context_before.epoch_start < drop.message <= facts.request_message[row]]
     excluded = (Explanation.CLEARED, Explanation.MICROCOMPACTION)  # the estimate does not include their results

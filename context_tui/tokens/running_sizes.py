@@ -115,7 +115,6 @@ def _list_ranges(epoch: Epoch, at: int) -> tuple[range, ...]:
 
 
 def _sum_ranges(counts: _RunningSum, epoch: Epoch, at: int) -> int:
-    """Sum *counts* over the messages in the context that *epoch* has before message *at*."""
     return sum(counts.sum_between(messages.start, messages.stop) for messages in _list_ranges(epoch, at))
 
 

@@ -428,7 +428,6 @@ class ContextTuiApp(App[None]):
         return replace(self.options, at=None, demo=False, policy=None, settings={}, last_state=inspector.saved_state)
 
     def _find_caller_screen(self) -> Screen[Any] | None:
-        """Return the screen to go back to: the calling session of a subagent, or the list of a sweep."""
         below = self.screen_stack[-2] if len(self.screen_stack) > 1 else None
         return below if below in self._list_inspectors() or self.sweep else None
 
@@ -475,7 +474,6 @@ class ContextTuiApp(App[None]):
             self.call_from_thread(self._follow_newest, entry)
 
     def _follow_newest(self, entry: SessionEntry) -> None:
-        """Switch to *entry*, the newest session of the folder, unless it has been followed before."""
         from context_tui.library.discovery import build_session_key
 
         inspector = next((each for each in self._list_inspectors() if each is self.screen), None)

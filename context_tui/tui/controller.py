@@ -291,7 +291,6 @@ class Controller:
         return ""
 
     def _locate_view(self, view: View, location: Location) -> View:
-        """Return the view with the cursor at *location*, and the turn unfolded unless *location* is its heading."""
         folds = view.folds
         if folds and location.block != TURN_HEAD and self.rows.heads:
             folds = folds.unfold(self.rows.get_turn_number(self.rows.find_turn_of_message(location.message)))

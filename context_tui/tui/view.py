@@ -235,7 +235,6 @@ def _compute_runtime_state(session: Session, point: int) -> RuntimeState:
 
 @lru_cache(maxsize=24)
 def _compute_plan(session: Session, point: int, policy: str, settings: str) -> Plan | PlanError:
-    """Return the plan of *policy* with *settings*, given as JSON, or the error if it cannot plan."""
     definition, context = POLICIES[policy], session.context_at(point)
     try:
         params = build_params(definition, json.loads(settings))
@@ -317,7 +316,6 @@ def describe_applied_plan(
 
 
 def _map_rows(plan: Plan, copy: Session, message: int, new_message: int) -> dict[int, int]:
-    """Return the rows in the copy of the blocks of *message* that the plan keeps, keyed by their old rows."""
     kept_rows = []
     for row in plan.context.facts.blocks_of(message):
         change = plan.changes.get(row)

@@ -97,7 +97,6 @@ def _shorten_strings(value: Any) -> Any:
 
 
 def _shorten_middle(text: str) -> str:
-    """Return *text*, but with the middle of a long text left out and the number of omitted units in its place."""
     units = text.encode("utf-16-le", "surrogatepass")
     omitted, end, marker = len(units) // 2 - MAX_RESULT_UNITS, 0, ""
     if omitted <= 0:

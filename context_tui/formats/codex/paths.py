@@ -113,7 +113,6 @@ def find_bases(path: Path, meta: SessionMeta) -> tuple[list[tuple[Path, int]], s
 
 
 def _is_line_end(path: Path, place: int) -> bool:
-    """Return whether a line of a file ends at the offset *place*, or False if the file cannot be read."""
     with suppress(OSError, OverflowError, UnreadableSession), open_regular(path) as file:
         return place > 0 and os.pread(file.fileno(), 1, place - 1) == b"\n"
     return False

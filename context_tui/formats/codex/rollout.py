@@ -6,10 +6,7 @@ import re
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from context_tui.formats.kit.message_builder import (
-    MessageRecord,
-    MetadataRecord,
-)
+from context_tui.formats.kit.message_builder import MessageRecord, MetadataRecord
 from context_tui.formats.kit.response_items import parse_item
 from context_tui.formats.kit.values import as_object, parse_id, parse_time_ms
 from context_tui.session.values import MessageFlag, Role

@@ -169,7 +169,6 @@ class SnapshotShape(DocumentShape):
 
 
 def _parse_usage(value: Any) -> Usage | None:
-    """Return the usage of a turn, or None if every size is null because the provider reported no usage."""
     is_reported = isinstance(value, dict) and any(size is not None for size in value.values())
     return parse_anthropic_usage(value) if is_reported else None
 

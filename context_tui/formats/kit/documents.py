@@ -233,7 +233,6 @@ def parse_document(data: bytes) -> tuple[Element, str | None]:
 
 
 def _parse_values(data: bytes) -> tuple[list[Element], str | None]:
-    """Return the JSON value in a file, or the values on its lines, and the incomplete text at the end (or None)."""
     try:
         value, torn = parse_document(data)
         return [value], torn

@@ -513,7 +513,6 @@ class MessageBuilder:
     # -- branches
 
     def _find_parent_of_record(self, record: RecordCase) -> int:
-        """Return the last message of a record's parent, or the newest message if no parent is recorded."""
         if record.parent_key is None:
             return self._current
         parent = self._message_by_key.get(record.parent_key, -1 if not record.parent_key else self._current)

@@ -179,7 +179,6 @@ def _build_input(block: Block, losses: Losses) -> dict[str, Any]:
 def _add_user_message(
     document: _ExportDocument, blocks: list[Block], injected: list[bool], time: int, losses: Losses
 ) -> None:
-    """Add the results of a user message to their calls, and its other blocks as a separate message."""
     pairs = zip(blocks, injected, strict=True)
     prompt_blocks = [(block, is_injected) for block, is_injected in pairs if block.get("type") != "tool_result"]
     newest = document.messages[-1]["info"]["id"] if document.messages else ""

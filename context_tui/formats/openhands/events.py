@@ -96,7 +96,6 @@ def _parse_result(event: Event) -> dict[str, Any]:
 
 
 def _parse_condensation(event: Event, key: str, time: int, view: EventView) -> ParsedRecord:
-    """Parse a condensation. A summary is inserted only if its offset is recorded."""
     ids, summary, offset = event.get("forgotten_event_ids"), event.get("summary"), event.get("summary_offset")
     # An earlier summary is a separate event, whose id is derived from that of its condensation.
     forgotten = {parse_id(each).removesuffix("-summary") for each in as_list(ids)}

@@ -196,7 +196,6 @@ class Conversation:
         step.model = as_text(run.get("model") or as_object(run.get("response")).get("modelVersion"))
 
     def _append(self, step: Step, elements: Sequence[Element], alignment: _Alignment) -> None:
-        """Append a request's new messages, and abandon the known messages that it lacks."""
         if alignment.item_count < len(self.items):
             step.rewound = self.items[alignment.item_count].key
             del self.items[alignment.item_count :], self._elements[alignment.item_count :]

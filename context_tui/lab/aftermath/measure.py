@@ -131,7 +131,6 @@ class _Measurement:
         )
 
     def _find_matches(self, distance: int) -> list[int]:
-        """Return the numbers of the calls at about this distance from the start of their turn."""
         exact = self._by_distance.get(distance, [])
         if exact or not distance:
             return exact[:MAX_MATCHES]

@@ -122,7 +122,6 @@ class _StepBuilder:
             self.calls[row] = step, kind, target, effect
 
     def _read_results(self, message: int) -> None:
-        """Record the edits, repeats and repeated failures in a message's results, each in the step of its call."""
         facts = self.facts
         for row in facts.blocks_of(message):
             if facts.kind[row] != Kind.TOOL_RESULT or (call := self.calls.pop(facts.find_tool_use(row), None)) is None:
@@ -140,7 +139,6 @@ class _StepBuilder:
                 self._add_repeat(step, kind, target, message, None if edits else known)
 
     def _find_fetched(self, kind: RepeatKind, target: str, effect: CallEffect) -> _Target | None:
-        """Return the last call that fetched a target or the whole file that contains it, or None if none did."""
         whole_file = f"read {effect.read_paths[0]}" if len(effect.read_paths) == 1 else target
         known = [found for key in (target, whole_file) if (found := self.fetched.get((kind, key)))]
         return max(known, default=None)

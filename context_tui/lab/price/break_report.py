@@ -131,7 +131,6 @@ def build_advice(sessions: Sequence[SessionBreaks]) -> list[str]:
 
 
 def _advise_hour_cache(sessions: Iterable[SessionBreaks], cases: Iterable[BreakCase]) -> Iterator[tuple[float, str]]:
-    """Yield the saving of a one-hour cache in the sessions where it pays, with a sentence, for each unit of cost."""
     for unit in ("USD", "input tokens"):
         caches = [each.history.hour_cache for each in sessions if each.history.rate_table.unit == unit]
         caches = [each for each in caches if each.saved > each.added]

@@ -284,7 +284,6 @@ class _BreakSearch:
         return removed * sum(self._get_rates(each).read for each in rows)
 
     def _count_cached(self, row: int) -> int:
-        """Return the tokens that a request leaves in the cache."""
         usage = self.usages[row]
         if not self.is_automatic:
             return usage.context - usage.fresh
@@ -327,7 +326,6 @@ class _BreakSearch:
         return _Change(cause, text, "recorded", is_provider_reason=True)
 
     def _estimate_new(self, row: int, messages: Iterable[int]) -> int:
-        """Estimate the tokens of messages, calibrated to recorded sizes where possible."""
         content, factors = estimate_content(self.facts, messages), fit_earlier_factors(self.facts, row)
         if factors is None:
             return sum(content.tokens)
@@ -345,7 +343,6 @@ class _BreakSearch:
         return _Change(BreakCause.COMPACTION, f"full compaction at message {epoch.message:,}: {sizes}", new=new)
 
     def _find_rewrite(self, before: int, row: int) -> _Change | None:
-        """Return the change that shortened the context between two requests, or None if there is none."""
         facts, first, message = self.facts, self._get_message(before), self._get_message(row)
         drop = self.drops.get(message)
         start, end = (bisect_right(facts.compactions, at, key=attrgetter("message")) for at in (first, message))
@@ -425,7 +422,6 @@ class _BreakSearch:
         return sum(1 if kind in runs else len(list(group)) for kind, group in groupby(kinds))
 
     def _get_gap(self, before: int, row: int) -> int:
-        """Return the milliseconds from the end of a reply to a later request, or -1 if unknown."""
         start, end = self.calls[before].ended_at, self.calls[row].sent_at
         return max(end - start, 0) if min(start, end) >= 0 else -1
 
@@ -480,7 +476,6 @@ class _BreakSearch:
         )
 
     def _infer_from_read(self, candidate: _Candidate, levels: _Levels) -> _Change:
-        """Infer the cause of a break from the number of tokens that were still read."""
         row, before = candidate.row, candidate.before
         read = self.usages[row].cache_read
         text = f"{read:,} tokens were still read"
@@ -504,7 +499,6 @@ class _BreakSearch:
         return _Change(BreakCause.UNEXPLAINED, text)
 
     def _find_entry(self, before: int, read: int) -> int | None:
-        """Return the newest request up to *before* whose cache entry has *read* tokens, or None."""
         earlier = reversed(self.rows[: bisect_right(self.rows, before)] if read else [])
         return next((row for row in earlier if abs(self._count_cached(row) - read) <= SAME_SIZE_TOLERANCE), None)
 

@@ -131,7 +131,6 @@ class PromptCache:
             self._entries[-1].end += tokens
 
     def _remove_dead_entries(self, now: int) -> None:
-        """Remove the entries that can never be read again."""
         newest = self._entries[-1] if self._entries else None
         self._entries = [
             entry

@@ -122,7 +122,6 @@ class _CacheReconstruction:
         return RecordedCalls(calls, reads, beginnings)
 
     def _build_request(self, row: int, calls: list[CacheRequest]) -> tuple[CacheRequest, str | None]:
-        """Build request *row*, with the reason for a cache miss or None; may update the last of *calls*."""
         facts, usage, message = self.facts, self.facts.requests[row], self.facts.request_message[row]
         previous_reply = facts.request_message[row - 1] if row else -1
         new_messages = range(previous_reply + 1, message)
@@ -160,7 +159,6 @@ class _CacheReconstruction:
         return call, reason
 
     def _find_sent_time(self, row: int, new_messages: range) -> int:
-        """Return the time of the newest of *new_messages* or, if that is unknown, of the request."""
         facts = self.facts
         if not new_messages or any(facts.first_record[m] != facts.last_record[m] for m in new_messages):
             return facts.request_time[row]
@@ -196,7 +194,6 @@ class _CacheReconstruction:
         return 0, str(drop.explained_by or "part of the context went")
 
     def _find_first_thinking(self, last_message: int) -> int:
-        """Return the first message with thinking in the turn that ended with *last_message*."""
         facts, first = self.facts, last_message
         for message in range(last_message, -1, -1):
             if any(facts.kind[block] == Kind.THINKING for block in facts.blocks_of(message)):

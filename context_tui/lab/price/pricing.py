@@ -211,12 +211,7 @@ def _compute_later_costs(
 
 
 def _compute_firing_prices(
-    group: FiringGroup,
-    rewrite: RewriteCost,
-    rates: tuple[float, float],
-    end: int,
-    next_change: int | None,
-    cost: float,
+    group: FiringGroup, rewrite: RewriteCost, rates: tuple[float, float], end: int, next_change: int | None, cost: float
 ) -> list[FiringPrice]:
     cleared, (write_rate, read_rate) = group.before - group.after, rates
     saving_per_call, calls_left = read_rate * cleared, end - group.call

@@ -151,7 +151,6 @@ def _advise_clear_at_least(
 
 
 def _advise_waiting(priced: ReplayPrice, unprofitable: list[FiringPrice]) -> Advice | None:
-    """Advise to clear when the cache has expired, if that happens in this session."""
     if not priced.cold_calls:
         return None
     ttl_seconds = max(usage.ttl_ms for usage in priced.cache_usage) // 1000 or 300

@@ -123,7 +123,6 @@ class FetchLog:
                 self.refetches.append(Refetch(row, call_message, call_row, output.effect, _sample_lines(lines)))
 
     def _find_earlier(self, new: Fetch) -> list[Fetch]:
-        """Return the earlier fetches of the same call or file, or with the same lines, newest first."""
         by_row = {fetch.row: fetch for fetch in self._by_key[new.effect.fetch_key]}
         if not new.effect.read_paths:
             by_row |= {fetch.row: fetch for fetch in self._by_lines.get(frozenset(new.lines), ())}
@@ -178,7 +177,6 @@ class FetchLog:
 
 
 def _sample_lines(lines: list[str]) -> list[str]:
-    """Return a few evenly spaced lines, long ones if there are any."""
     lines = _find_long_lines(lines) or lines
     return lines[:: len(lines) // MAX_SAMPLE_LINES + 1]
 

@@ -185,7 +185,6 @@ def find_shown_lines(text: str) -> set[str]:
 
 
 def _find_urls(text: str) -> Iterator[str]:
-    """Yield the URLs in a text that name more than a host, without trailing punctuation."""
     for match in _URL.finditer(text) if "://" in text else ():
         url = match[0].rstrip(".,;:!?*/}").removesuffix(".git")
         _, _, place = url.partition("://")
@@ -270,7 +269,6 @@ def _unwrap_output(text: str) -> str:
 
 
 def _strip_reminders(text: str) -> str:
-    """Return a text without the reminders that the runtime appends to many results."""
     first, *parts = text.split(_REMINDER)
     return first + "".join(part.partition(_REMINDER_END)[2] for part in parts)
 

@@ -170,7 +170,6 @@ def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
 
 
 def _split_commands(command: str, is_separator: Callable[[str], bool]) -> list[list[str]]:
-    """Return the words of each command of a line; empty if its quotes do not match."""
     lexer = shlex.shlex(command.replace("\n", " ; "), posix=True, punctuation_chars="|&;")
     lexer.whitespace_split, lexer.commenters = True, ""
     try:

@@ -297,7 +297,6 @@ class History:
         return shifts[::-1]
 
     def _is_recorded_whole(self, row: int, event: RecordedEvent) -> bool:
-        """Return whether the recorded context contains a result in full before *event*."""
         owner = self.recording.facts.block_message[row]
         in_context = self._recorded_from <= owner < event.at or owner in self._recorded_before
         return in_context and row not in self._cleared

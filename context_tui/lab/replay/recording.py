@@ -211,7 +211,6 @@ class Recording:
         return sizes
 
     def _iter_recorded_amounts(self) -> Iterator[Amount]:
-        """Yield for each call the amount of the recorded context that is in the file."""
         sums = self.get_appended("keep").amounts
         amount, end, events = ZERO_AMOUNT, 0, iter(self.events)
         cleared: dict[int, Body] = {}
@@ -307,7 +306,6 @@ class Recording:
 
 
 def _is_inserted(facts: Facts, message: int) -> bool:
-    """Return whether a message is a summary, or consists of injected blocks only."""
     injected = (facts.block_flags[row] & BlockFlag.INJECTED for row in facts.blocks_of(message))
     return bool(facts.flags[message] & MessageFlag.SUMMARY) or all(injected)
 

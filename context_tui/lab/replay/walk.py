@@ -326,7 +326,6 @@ class Walk:
         self.call += 1
 
     def _compute_size(self, excess: Amount, recorded_amount: Amount, weights: tuple[float, ...]) -> int:
-        """Compute the tokens of the next call, given the excess of the history over the recorded context."""
         size, baseline_excess = self.baseline.sizes[self.call], self.baseline.excess[self.call]
         if excess == baseline_excess:
             return size
@@ -334,7 +333,6 @@ class Walk:
         return resize_context(size, self.recording.tokens_outside_file, before, after, weights)
 
     def _compute_unchanged_prefix(self, size: int, weights: tuple[float, ...]) -> int:
-        """Compute the tokens of the prefix that the call shares with the previous one."""
         if not self.sizes:
             return 0
         first_changed, limit = self.history.changed_from, min(size, self.sizes[-1])

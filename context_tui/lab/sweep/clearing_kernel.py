@@ -268,13 +268,7 @@ class _KernelRun:
             self._settle_all_calls(len(track.recorded_sizes))
         tokens_sent = int(track.recorded_sizes.sum()) + self.added_tokens
         return RuleOutcomes(
-            self.is_known,
-            tokens_sent,
-            self.peak,
-            self.overflows,
-            self.firings,
-            self.dropped,
-            self.removed_tokens,
+            self.is_known, tokens_sent, self.peak, self.overflows, self.firings, self.dropped, self.removed_tokens
         )
 
     weight_class = 0
@@ -351,7 +345,6 @@ class _KernelRun:
                 needed_tokens[chosen] = threshold[chosen] - added_tokens[chosen]
 
     def _clear_results(self, segment: _Segment, chosen: Ints, needed_tokens: Ints, maxima: Ints, first: int) -> Ints:
-        """Clear results by the chosen rules in a run of checkpoints; return the rules that clear any."""
         track, sums = self.track, self.sums
         turns = int(segment.turns_at_checkpoint[first - segment.begin])
         cell = np.maximum(turns * sums.column_count + self.cells[chosen], 0)  # the empty row if all turns are kept

@@ -199,7 +199,6 @@ def _choose_parameters(parameters: Sequence[Parameter], policy: Policy, params: 
 
 
 def _list_values(parameter: Parameter, current: Number, count: int) -> list[Number]:
-    """List at most *count* values: the current one, the default, and values around these."""
     centers = dict.fromkeys([current] if parameter.default is None else [current, parameter.default])
     ladders = [_build_ladder(parameter, center, count) for center in centers]
     values = centers.copy()

@@ -209,7 +209,6 @@ def _format_current_value(sweep: Sweep, name: str) -> str:
 
 
 def _find_gentler(sweep: Sweep, best: str, saved: Mapping[str, float]) -> GentlerSetting | None:
-    """Return the setting that saves nearly as much as *best* and loses less of what was needed later, or None."""
     losses = {name: sweep.totals[name].drops.tokens_used_later or 0 for name in saved}
     least_saved, most_lost = GENTLER_SAVING * saved[best], (1 - GENTLER_LOSS) * losses[best]
     gentler = [name for name in saved if saved[name] >= least_saved and losses[name] <= most_lost]
@@ -245,7 +244,6 @@ class _SavingsTable(NamedTuple):
 
 
 def _tabulate_savings(sweep: Sweep) -> _SavingsTable | None:
-    """Tabulate the savings in the sessions with prices for all settings, or return None if there are none."""
     names = [setting.name for setting in sweep.settings if setting.name in sweep.totals]
     costs = dict[str, dict[str, SettingCost]]()
     for session, rows in sorted(sweep.rows_by_session.items()):
@@ -331,7 +329,6 @@ def format_recommendation(recommendation: Recommendation, scope: str = "") -> li
 
 
 def _format_ranking(result: Recommendation) -> list[str]:
-    """Say which setting is the best if the agent needs extra calls after content was removed."""
     best = result.setting.name
     names = ((each, "the same setting" if each.setting == best else each.setting) for each in result.ranking[1:])
     sentences = [each.format(name, result.unit) for each, name in names]

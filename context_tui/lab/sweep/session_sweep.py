@@ -64,7 +64,6 @@ class SessionSweep:
         return self.build_row(setting, len(replay.firings), replay.totals, drops, cost)
 
     def _get_params(self, setting: SweepSetting) -> Params:
-        """Return the parameters of a setting; unset ones are those of the agent version that recorded the session."""
         recorded = find_recorded_params(setting.policy.name, self.recording.facts)
         open_values = {name: value for name, value in recorded.items() if name not in setting.params.model_fields_set}
         return setting.params.model_copy(update=open_values) if open_values else setting.params

@@ -133,7 +133,6 @@ class CommandPolicy(BasePolicy):
         return question, copy
 
     def _continues(self, copy: ContextCopy, context: Context, order: list[int], params: Params) -> bool:
-        """Return whether the context is the program's copy, followed by later messages."""
         return (
             copy.facts is context.facts
             and self._program.is_running

@@ -158,7 +158,6 @@ class Keep(Part):
 
 @memoize
 def _count_json_prefix(context: Context) -> list[int]:
-    """Count the tokens before each position, with tool results as JSON text."""
     index, facts = index_context(context), context.facts
     tokens = index.tokens.copy()
     for position, row in zip(index.results.position, index.results.block, strict=True):

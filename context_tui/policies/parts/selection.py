@@ -223,7 +223,6 @@ def _find_tool_rows(facts: Facts, tools: Sequence[str]) -> frozenset[int]:
 
 
 def _is_old(context: Context, seconds: int, block: int) -> bool:
-    """Return whether a block is *seconds* older than the newest message; False if its time is unknown."""
     time = context.facts.time
     return 0 <= time[context.facts.block_message[block]] < time[context.order[-1]] - seconds * 1_000
 

@@ -76,7 +76,6 @@ class Size(Part):
         return self._scale_tokens(tokens) + extra
 
     def _scale_tokens(self, tokens: int) -> int:
-        """Convert tokens estimated as ``bytes/4`` to tokens as this estimator counts them."""
         if self.bytes_per_token == BYTES_PER_TOKEN:
             return tokens
         return int(tokens * BYTES_PER_TOKEN / self.bytes_per_token)

@@ -370,7 +370,6 @@ def is_folder(parts: tuple[str, ...]) -> bool:
 
 
 def _merge_paths(paths: dict[Any, _Occurrences]) -> dict[Any, _Occurrences]:
-    """Merge each path into the longer path that ends with it, if there is exactly one such path."""
     by_name: dict[str, list[tuple[str, ...]]] = {}
     for parts in paths:
         by_name.setdefault(parts[-1], []).append(parts)

@@ -222,7 +222,6 @@ def find_instructions(text: str, *, is_rule_file: bool = False) -> Iterator[Inst
 
 
 def _classify(sentence: str, allows_imperatives: bool) -> InstructionKind | None:
-    """Return the kind of instruction that a sentence gives, or None if it gives none."""
     if len(sentence) > _MAX_CHARS or not 2 < len(sentence.split()) <= _MAX_WORDS:
         return None
     markup = _MARKUP.match(sentence)

@@ -118,7 +118,6 @@ def _sort_rows(pairs: Iterable[tuple[int, BreakdownRow]], total: int, by_size: b
 
 
 def _open_rows(rows: list[BreakdownRow], prompt: PromptShares | None, opened: Container[str]) -> Iterator[BreakdownRow]:
-    """Yield category rows, each in *opened* with its parts; only system prompt, tools and injected texts have parts."""
     parts: dict[str, list[BreakdownRow]] = {}
     if prompt:
         for each in prompt.system:
@@ -160,7 +159,6 @@ def _build_category_rows(parts: Breakdown) -> Iterable[tuple[int, BreakdownRow]]
 
 
 def _build_cause_rows(estimate_check: EstimateCheck) -> list[BreakdownRow]:
-    """Return rows that explain the difference between the estimate and the recorded size, or [] if it is small."""
     error = format_estimate_error(estimate_check)
     if not error:
         return []
@@ -237,7 +235,6 @@ MIN_NAME_WIDTH, MIN_BAR_WIDTH, BAR_GAP = 16, 3, 2
 
 
 def _format_row_text(row: BreakdownRow, width: int, call: str) -> str:
-    """Format the name of a row: a path is cut at its start, and a result without a path is named by its *call*."""
     if row.kind == "path":
         return shorten_path(row.value, width)
     if row.kind == "message" and row.value:
@@ -355,7 +352,6 @@ class BreakdownView(ScrollView, can_focus=True):
                 yield row
 
     def _find_choosable_row(self, number: int, step: int) -> int:
-        """Return the nearest row that can be chosen, looking first in the direction of *step*; 0 if there is none."""
         later, earlier = range(number, len(self.rows)), range(number, -1, -1)
         candidates = (*later, *earlier) if step > 0 else (*earlier, *later)
         choosable = (row for row in candidates if 0 <= row < len(self.rows) and self.rows[row].kind)

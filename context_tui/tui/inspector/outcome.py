@@ -246,7 +246,6 @@ def _format_count_change(noun: str, old: int, new: int) -> str:
 
 
 def _format_change(old: Any, new: Any) -> str:
-    """Format the old and new value; for lists, the new order or a few removed and added items."""
     if isinstance(old, tuple) and isinstance(new, tuple):
         if sorted(old) == sorted(new):
             return f"now {', '.join(map(_format_item, new))}"

@@ -161,7 +161,6 @@ def _build_columns_at(
 
 
 def _is_after(column: HistoryColumn | HistoryEvent, point: int, at: int) -> bool:
-    """Return whether a column ends after request *point*, or an event is at or after message *at*."""
     return column.message >= at if isinstance(column, HistoryEvent) else column.end > point
 
 

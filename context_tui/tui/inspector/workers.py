@@ -54,7 +54,6 @@ class InspectorWorkers:
         self.last_input_at = 0.0
 
     def _pause(self, seconds: float) -> None:
-        """Pause for at most *seconds* while the user is pressing keys."""
         until = time.monotonic() + seconds
         while time.monotonic() < min(until, self.last_input_at + INPUT_QUIET_S):
             time.sleep(SHORT_PAUSE_S)

@@ -139,7 +139,6 @@ class SessionListing:
                 item.is_unfolded = len(child_entries) <= MAX_UNFOLDED
 
     def _find_home(self) -> SessionItem | None:
-        """Return the session for the initial cursor, or None; unfold its parent unless the user has pressed a key."""
         self._home = self._by_key.get(self._initial_key) if self._initial_key else None
         if self._home and self._home.parent and not self._has_input:
             self._home.parent.is_unfolded = True
@@ -326,7 +325,6 @@ def _rank_fullness(overview: SessionOverview | None) -> tuple[float, int]:
 
 
 def _find_outermost(key: SessionKey, parents: Mapping[SessionKey, SessionKey]) -> SessionKey:
-    """Return the outermost ancestor of a session; in a cycle, the session itself."""
     visited, ancestor = {key}, parents[key]
     while ancestor in parents and ancestor not in visited:
         visited.add(ancestor)

@@ -261,7 +261,6 @@ def _build_replacement(subject: DocumentSource, row: int, change: Change) -> Ite
 
 
 def _find_changes(subject: DocumentSource) -> Iterator[tuple[int, Change]]:
-    """Yield (block, change) for the shown blocks that the plan changes: a result, or other blocks of a kept message."""
     plan, facts = subject.plan, subject.session.facts
     if plan is None or subject.mark.verdict not in ("cleared", "truncated", "dropped"):
         return
@@ -476,7 +475,6 @@ def _find_head_end(text: str, limit: int, extent: TextExtent) -> int:
 
 
 def _build_text(text: str, style: str, extent: TextExtent, start: int = 0) -> Iterator[TextPart]:
-    """Yield the shown lines of a text from index *start*, with notes about text left out before or after them."""
     shown_range = extent.find_range(text)
     if shown_range.start:
         yield TextPart(f"… {shown_range.start:,} characters before this; g goes to the start", "warning")

@@ -80,7 +80,6 @@ def _shorten_command(command: str, cwd: str) -> str:
 
 
 def _shorten_path(path: str, cwd: str) -> str:
-    """Return a path relative to the session's folder or, for a long path elsewhere, its last three parts."""
     if len(path) > 4_096:
         return path
     if cwd and PurePath(path).is_relative_to(cwd):

@@ -185,7 +185,6 @@ def _count_cells(line: str) -> int:
 
 
 def _fit_columns(widths: list[int], room: int) -> list[int]:
-    """Return *widths* narrowed to fit in *room* cells, the widest first; empty if there are too many columns."""
     room -= 3 * (len(widths) - 1)
     if room < 4 * len(widths):
         return []

@@ -337,7 +337,6 @@ def _format_lane_share(result: LaneResult, full: bool = True) -> str:
 
 
 def _format_cost(result: LaneResult, full: bool) -> str:
-    """Format the saving in cost compared with no policy; with *full*, preceded by the cost itself."""
     if result.study is None:
         return "…"
     price = result.study.price

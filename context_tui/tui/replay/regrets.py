@@ -109,7 +109,6 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self.call_after_refresh(self._scroll_to_evidence)
 
     def _scroll_to_evidence(self) -> None:
-        """Scroll both sides to the evidence, whose line depends on the width of the panes."""
         for detail in self.query(Detail):
             needle, detail.needle = detail.needle, ""
             detail.set_search_text(needle)

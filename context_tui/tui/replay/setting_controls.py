@@ -128,7 +128,6 @@ class ThresholdDrag:
         return direction_count, value is not None, control.unit != "tokens"
 
     def _compute_threshold(self, control: Parameter, value: Number | None) -> int:
-        """Return the threshold in tokens that another value of a parameter leads to, or -1 if there is none."""
         limits = self._compute_limits(self._view.with_param(self._view.policy, control.name, value))
         limit = limits[self._step] if self._step < len(limits) else None
         return -1 if limit is None else limit

@@ -150,7 +150,6 @@ def _format_title(board: SweepBoard, name: str, totals: Totals | None, width: in
 
 
 def _format_rank(board: SweepBoard, name: str, totals: Totals | None) -> tuple[list[str], str]:
-    """Return the rank of a setting as parts, the most important first, and the style of all parts."""
     points, dominator = board.sweep.dominance.points, board.sweep.dominance.dominated_by.get(name)
     if totals is None:
         return ["not measured yet"], MUTED

@@ -223,7 +223,6 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
                 post_rows(is_done=True)
 
     def _show_rows(self, run_number: int, rows: Sequence[SweepRow], sweep: Sweep, is_done: bool, error: str) -> None:
-        """Show further rows; *sweep* holds all rows measured so far, and *is_done* marks the end of the run."""
         self.board.update(rows, sweep)
         if run_number == self._run_number and is_done:
             self.is_measuring, self.board.error = False, error

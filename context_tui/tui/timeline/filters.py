@@ -151,7 +151,6 @@ def find_block_traits(facts: Facts, message: int, block: int, path: str = "") ->
 
 
 def _reads_path(facts: Facts, block: int, path: str) -> bool:
-    """Return whether a call, or the call of a result, reads the file *path*; True if *path* is empty."""
     if not path:
         return True
     call = facts.find_tool_use(block) if facts.kind[block] == Kind.TOOL_RESULT else block

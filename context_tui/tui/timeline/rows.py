@@ -189,7 +189,6 @@ class TimelineRows:
         return len(self.message) - len(self.heads) - sum(event.message < len(self.first) for event in self.events)
 
     def _find_group_start(self, message: int) -> int:
-        """Return the first row of a message's group, which includes the events and the turn heading above it."""
         row = self.first[message]
         while row and self.block[row - 1] < WHOLE_MESSAGE:
             row -= 1

@@ -148,7 +148,6 @@ class TurnSummaries:
 
     @cached_property
     def _other_changes(self) -> dict[int, list[int]]:
-        """Changed blocks of kept messages, except results, keyed by the first message of the turn."""
         marker, rows, blocks = self._marker, self._rows, dict[int, list[int]]()
         if marker is not None and marker.plan is not None:
             facts, plan, result = marker.context.facts, marker.plan, int(Kind.TOOL_RESULT)

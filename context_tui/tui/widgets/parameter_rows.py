@@ -146,7 +146,6 @@ class ParameterRows(LinesPane, can_focus=True):
         return build_parameter_details(parameter, value, self._current_item, self.error, width, room)
 
     def _arrange_lines(self) -> tuple[list[int | str], list[list[Run]], list[ClickTarget]]:
-        """Return the visible rows, the lines below, and the click targets, whose lines count from the widget's top."""
         lines, height = list_parameter_lines(self.parameters), self.content_size.height
         details = self._build_details(self.content_size.width)
         max_details = max(height - MIN_VISIBLE_ROWS, 1) if details.click_targets else height // 3

@@ -73,7 +73,7 @@ def parse_opencode_usage(value: Any) -> Usage | None:
 
 
 def is_summary(info: Value) -> bool:
-    """Return whether a message is a summary that ended without an error. Old versions record only when it ended."""
+    """Return whether a message is a summary that ended without an error. Old versions record only its end."""
     is_finished = bool(info.get("finish")) or parse_time(info, "completed") >= 0
     return info.get("role") == "assistant" and info.get("summary") is True and not info.get("error") and is_finished
 

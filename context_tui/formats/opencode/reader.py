@@ -167,7 +167,7 @@ def parse_entry(entry: Entry) -> ParsedEntry:
 
 
 def remove_reverted(parts: Sequence[tuple[str, bytes]], revert: Any) -> list[bytes]:
-    """Return the texts of *parts* (ids and texts) before a reverted part, and a note on the rest; else all texts."""
+    """Return the texts of *parts* (ids and texts), or only those before a reverted part, with a note on the rest."""
     part_id = as_object(revert).get("partID")
     ids = [name for name, _ in parts]
     count = ids.index(part_id) if part_id and part_id in ids else len(parts)

@@ -99,7 +99,7 @@ class SessionFileRequests:
                 self._store("user", self._typed)
 
     def _add_reply(self, message: dict[str, Any]) -> None:
-        """Add blocks to the newest reply, or start another one. A request without a reply gets the new one."""
+        """Add blocks to the newest reply, or start one, which answers the newest request if that has no reply yet."""
         self._typed = []
         content, reply = message.get("content"), self._reply
         if reply is None or reply["id"] != message.get("id"):

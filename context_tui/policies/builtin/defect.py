@@ -45,7 +45,7 @@ def format_window_share(state: RuntimeState, ratio: float) -> str:
 
 
 def check_threshold(state: RuntimeState, threshold: int, explanation: str) -> Trigger:
-    """Decide whether the size that defect believes its context to have reaches *threshold* tokens."""
+    """Decide whether the context size that defect assumes reaches *threshold* tokens."""
     fires = state.believed_tokens >= threshold
     source = "estimated: nothing is recorded in this context"
     if state.context_rewritten:

@@ -188,7 +188,7 @@ def _replace_matches(
 # Matched in lower case; each name contains one of the words.
 _NAME_WORDS = ("pass", "pwd", "psk", "secret", "token", "credential", "key", "_pat", "kennwort", "schlüssel")
 _NAME = (
-    "(?:(?P<password>passwords?|passwd|passphrase|passworts?|kennworts?|pwd|(?<=[_-])pass|(?<![a-z])psk)"
+    "(?:(?P<password>passwords?|passwd|pass[_-]?phrase|passworts?|kennworts?|pwd|(?<=[_-])pass|(?<![a-z])psk)"
     "|secrets?(?:[_ -]?(?:access[_ -]?)?keys?)?(?:_base)?|tokens?|credentials?|_pat|(?<=[_-])schlüssel"
     "|(?:(?<=[_-])|(?<=api)|(?<=access)|(?<=api )|(?<=access )|(?<=auth)|(?<=private)"
     "|(?<=encryption)|(?<=signing)|(?<=account)|(?<=master)|(?<=shared)|(?<=primary)"
@@ -198,7 +198,10 @@ _NAME = (
 _NAMED = re.compile(_NAME)
 _NAME_END = re.compile(rf"{_NAME}\Z")
 _NAME_LENGTH = 40
-_ASSIGNMENT_SIGN = re.compile(r"[\"']?\]?[ \t]{0,8}(?::=|=>|={1,3}|:)[ \t]{0,8}")
+# Also with a type, and before a string of bytes.
+_ASSIGNMENT_SIGN = re.compile(
+    r"[\"']?\]?[ \t]{0,8}(?:=>|[:?|]{0,2}={1,3}|:(?:[ \t]?[sS]tr(?:ing)?\??[ \t]{1,4}=)?)[ \t]{0,8}(?:b(?=[\"']))?"
+)
 _VALUE_FIELD = re.compile(rf"[\"']?,?(?:{_LINE_BREAK}|[ \t]{{1,4}})[\"']?[vV]alue[\"']?[ \t]{{0,4}}[:=][ \t]{{0,4}}")
 _NEXT_ARGUMENT = re.compile(r"[\"'][ \t]{0,4},[ \t]{0,4}(?=[\"'])")
 _NEXT_WORD = re.compile(r"[ \t]{1,4}(?=\S)")
@@ -206,11 +209,12 @@ _DEFINITION = re.compile(
     r"(?:define|[gs]et_?(?:env|var)|environ\.get|setdefault|putenv)\([ \t]?[\"'][\w.-]{0,60}\Z", re.IGNORECASE
 )
 _SETTING_COMMAND = re.compile(
-    r"\b(?:(?:ENV|setenv|setx|SetEnv|config(?:ure)? set(?: --[a-z]{1,12})?)[ \t]{1,4}[\w./:-]{0,90}|config add-auth)\Z"
+    r"\b(?:config add-auth|(?:ENV|setenv|setx|SetEnv|(?:config(?:ure)?|variable|secrets?) set(?: --[a-z]{1,12})?)"
+    r"[ \t]{1,4}[\w./:-]{0,90})\Z"
 )
 # ``is`` after a name, in prose; up to five words may stand between them.
 _COPULA = re.compile(r"(?:[ \t](?!is\b|ist\b)[^\s.:;,]{1,30}){0,5}[ \t](?:is|ist|lautet|was|war|=)\b[ \t:]{1,3}")
-_QUOTED_VALUE = re.compile(r"[\"'`]([^\s\"'`\\]{4,4000})(?=[\"'`])")
+_QUOTED_VALUE = re.compile(r"[\"'`]([^\s\"'`\\]{4,4000}|(?:[a-z]{4} ){3}[a-z]{4})(?=[\"'`])")
 # Unquoted. The character set of secrets is smaller than that of passwords, so that values in a run do not overlap.
 _BARE_PASSWORD = re.compile(r"([^\s\"'\\,;<>(){}\[\]]{4,200})")
 _BARE_SECRET = re.compile(r"([^\s\"'\\,;<>(){}\[\]&=:]{4,4000}(?::[^\s\"'\\,;<>(){}\[\]&=:]{4,500})?={0,2})")

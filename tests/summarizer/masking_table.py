@@ -384,8 +384,9 @@ OpenWeather|https://api.openweather.test/data?q=x&appid=⟦«H32»⟧
 Etherscan|&apikey=⟦«U34»⟧
 """
 
-# Made up likewise, from what tools print: 2,672 of 3,564 values of these were masked then. Left out are five kinds that
-# stand alone, as the whole output of a command.
+# Made up likewise, from what tools print: 2,672 of 3,564 values of these were masked then, and of the kinds from
+# ``hcloud`` on, made up later, 2,157 of 2,835. Left out are eight kinds, most of them the
+# whole output of a command.
 TOOL_KINDS = r"""
 gcloud access|$ gcloud auth print-access-token¶⟦ya29.c.c0«W180»⟧
 aws sts|export AWS_SESSION_TOKEN=⟦IQoJb3JpZ2luX2VjE«B400»==⟧
@@ -514,6 +515,108 @@ mongo createUser|db.createUser({user: "app", pwd: "⟦«P»⟧", roles: ["readWr
 Redis ACL|ACL SETUSER app on >⟦«P»⟧ ~* +@all
 curl form again|curl -F 'username=bob' -F 'password=⟦«P»⟧' https://x.test/login
 JSON login|curl -d '{"email":"b@x.test","password":"⟦«P»⟧"}' https://x.test/login
+hcloud|hcloud context create prod¶Token: ⟦«A64»⟧
+scaleway|SCW_SECRET_KEY=⟦«G»⟧
+linode|export LINODE_CLI_TOKEN=⟦«H64»⟧
+ovh|application_secret=⟦«H32»⟧
+oci config|key_file=~/.oci/k.pem¶pass_phrase=⟦«P»⟧
+ibmcloud|ibmcloud login --apikey ⟦«W44»⟧ -r eu-de
+gcp json line|"client_id": "«D21»", "private_key": "⟦-----BEGIN PRIVATE KEY-----\n«B64»\n-----END PRIVATE KEY-----\n⟧"
+firebase ci|firebase deploy --token "⟦1//0«W90»⟧"
+flyctl|fly secrets set SESSION_SECRET=⟦«A40»⟧
+fly auth|$ fly auth token¶⟦fm2_«B300»⟧
+railway|railway variables --set "JWT_SECRET=⟦«A40»⟧"
+netlify cli|netlify deploy --auth ⟦nfp_«A40»⟧ --prod
+vercel cli|vercel --token ⟦«A24»⟧ --prod
+heroku set|heroku config:set SECRET_KEY=⟦«A50»⟧ -a shop
+cf env|CF_API_KEY: ⟦«H37»⟧
+wrangler toml|[vars]¶API_SECRET = "⟦«A40»⟧"
+dotenv rails|RAILS_MASTER_KEY=⟦«H32»⟧
+dotenv django|DJANGO_SECRET_KEY="⟦«A50»⟧"
+dotenv next|NEXTAUTH_SECRET=⟦«B43»=⟧
+dotenv clerk|CLERK_SECRET_KEY=⟦sk_live_«A40»⟧
+dotenv supabase|SUPABASE_DB_URL=postgresql://postgres:⟦«P»⟧@db.ab.test:5432/postgres
+dotenv algolia|ALGOLIA_WRITE_API_KEY=⟦«H32»⟧
+dotenv pusher|PUSHER_APP_SECRET=⟦«H20»⟧
+dotenv livekit|LIVEKIT_API_SECRET=⟦«A43»⟧
+dotenv cloudinary|CLOUDINARY_URL=cloudinary://«D15»:⟦«W27»⟧@shop
+dotenv s3|S3_SECRET_ACCESS_KEY="⟦«B40»⟧"
+dotenv sentry|SENTRY_AUTH_TOKEN=⟦sntryu_«H64»⟧
+dotenv mail|MAIL_PASSWORD=⟦«L16»⟧
+dotenv gmail|SMTP_PASS="⟦abcd efgh ijkl mnop⟧"
+dotenv twilio|TWILIO_API_KEY_SECRET=⟦«A32»⟧
+dotenv langfuse|LANGFUSE_SECRET_KEY=⟦sk-lf-«G»⟧
+dotenv exa|EXA_API_KEY=⟦«G»⟧
+dotenv brave|BRAVE_API_KEY=⟦BSA«W28»⟧
+dotenv serper|SERPER_API_KEY=⟦«H40»⟧
+dotenv voyage|VOYAGE_API_KEY=⟦pa-«W43»⟧
+dotenv assembly|ASSEMBLYAI_API_KEY=⟦«H32»⟧
+dotenv deepgram|DEEPGRAM_API_KEY=⟦«H40»⟧
+dotenv github app|GITHUB_CLIENT_SECRET=⟦«H40»⟧
+GitHub log|##[debug]token: ⟦ghs_«A36»⟧
+GitLab variable|glab variable set DEPLOY_KEY ⟦«A40»⟧
+gh secret body|gh secret set NPM_TOKEN --body "⟦npm_«A36»⟧"
+CircleCI API|curl -H "Circle-Token: ⟦CCIPAT_«A22»_«H40»⟧" https://circleci.test
+Jenkins crumb|Jenkins-Crumb: ⟦«H64»⟧
+Sonar run|sonar-scanner -Dsonar.login=⟦«H40»⟧
+Sonar new|sonar-scanner -Dsonar.token=⟦sqp_«H40»⟧
+codecov cli|codecov -t ⟦«G»⟧
+docker build arg|docker build --build-arg NPM_TOKEN=⟦«G»⟧ .
+docker env file|docker run --env DB_PASS=⟦«P»⟧ app
+kustomize|secretGenerator:¶- name: db¶  literals:¶  - password=⟦«P»⟧
+helm values|postgresql:¶  auth:¶    postgresPassword: "⟦«P»⟧"
+traefik|- "traefik.http.middlewares.a.basicauth.users=bob:⟦$apr1$«A8»$«A22»⟧"
+nginx proxy|proxy_set_header Authorization "Basic ⟦«E»⟧";
+Caddy|basic_auth { bob ⟦$2a$14$«A53»⟧ }
+Postgres dump|postgres://u:⟦«P»⟧@h/d -f dump.sql
+mysql cnf|[client]¶user=root¶password=⟦«P»⟧
+Cassandra|cqlsh -u cassandra -p ⟦«P»⟧ db.test
+InfluxDB|influx config create --token ⟦«W86»==⟧ --org x
+Neo4j|cypher-shell -u neo4j -p ⟦«P»⟧
+Elasticsearch URL|https://elastic:⟦«P»⟧@es.test:9200
+CouchDB|http://admin:⟦«P»⟧@127.0.0.1:5984/_all_dbs
+Airflow|AIRFLOW__CORE__FERNET_KEY=⟦«W43»=⟧
+Spark|spark.hadoop.fs.s3a.secret.key ⟦«B40»⟧
+dbt|      password: ⟦«P»⟧¶      schema: x
+Snowflake CLI|snow connection add --password ⟦«P»⟧
+Tableau|tabcmd login -s https://t.test -u bob -p ⟦«P»⟧
+Jira API|curl -u bob@x.test:⟦ATATT3xFfGF0«W170»=«U8»⟧ https://x.atlassian.test
+Confluence PAT|Authorization: Bearer ⟦«B43»⟧
+Zendesk|curl -u bob@x.test/token:⟦«A40»⟧ https://x.zendesk.test
+Intercom|INTERCOM_ACCESS_TOKEN=⟦dG9rO«B55»=⟧
+Segment|SEGMENT_WRITE_KEY=⟦«A32»⟧
+Mixpanel|MIXPANEL_API_SECRET=⟦«H32»⟧
+SSH agent|SSH_PASSPHRASE=⟦«P»⟧ ssh-add
+gpg loop|gpg --batch --pinentry-mode loopback --passphrase ⟦«P»⟧ -s a
+p12|openssl pkcs12 -export -in a.pem -out a.p12 -passout pass:⟦«P»⟧
+ssh-keygen|ssh-keygen -t ed25519 -N "⟦«P»⟧" -f key
+security add|security add-generic-password -a bob -s x -w ⟦«P»⟧
+runas|cmdkey /add:srv /user:bob /pass:⟦«P»⟧
+PSCredential|New-Object PSCredential("bob", (ConvertTo-SecureString "⟦«P»⟧" -AsPlainText -Force))
+wget again|wget --http-user=bob --http-password=⟦«P»⟧ https://x.test
+aria2|aria2c --http-passwd=⟦«P»⟧ https://x.test
+httpie bearer|http https://x.test Authorization:"Bearer ⟦«A40»⟧"
+httpie -A|http -A bearer -a ⟦«A40»⟧ https://x.test
+grpcurl|grpcurl -H 'authorization: Bearer ⟦«A40»⟧' x.test:443 list
+Postman env|{"key": "apiKey", "value": "⟦«A40»⟧", "type": "secret"}
+OAuth redirect|https://x.test/cb#access_token=⟦«W60»⟧&token_type=bearer
+magic link|https://x.test/auth/verify?token=⟦«H64»⟧
+reset link|https://x.test/reset-password/⟦«H64»⟧
+Stripe setup|"client_secret": "⟦seti_«A24»_secret_«A24»⟧"
+GraphQL|mutation { login(email: "b@x.test", password: "⟦«P»⟧") { token } }
+Rust struct|Config { user: "bob".into(), password: "⟦«P»⟧".into() }
+Go struct|&redis.Options{Addr: "x:6379", Password: "⟦«P»⟧"}
+Java setter|config.setPassword("⟦«P»⟧");
+Kotlin again|val apiKey = "⟦«A40»⟧"
+Swift again|let apiKey: String = "⟦«A40»⟧"
+C#|var client = new Client(apiKey: "⟦«A40»⟧");
+Ruby|ENV["API_TOKEN"] ||= "⟦«A40»⟧"
+PHP putenv|putenv('API_TOKEN=⟦«A40»⟧');
+Elixir|config :app, secret_key_base: "⟦«B64»⟧"
+Flask again|app.secret_key = b'⟦«H32»⟧'
+chat German|Zugangsdaten: admin / ⟦«P»⟧
+chat login|login: admin, pass: ⟦«P»⟧
+chat pw|user bob, pw ⟦«P»⟧
 """
 
 PASSWORDS = ("Tr0ub4dor&3x", "kestrel-Fjord77", "Zw1tscher!maschine", "b7Lantern_oak", "9Mangos4Ilse", "gr8Wall?0fSoup")

@@ -159,6 +159,8 @@ def test_escapes_hide_nothing() -> None:
         "echo $TOKEN | gh secret set TOKEN; mc alias set local http://localhost:9000 admin $PASSWORD",
         "cat a | git hash-object --stdin; pulumi config set --secret dbPassword; ngrok config add-authtoken $TOKEN",
         '{"name": "title", "value": "hello", "domain": "x.test"}, {"kty": "RSA", "e": "AQAB"}',
+        "password: ['min:8'], token == b, key ||= value, password ?= b, setPassword(value), apiKey: String = name",
+        "login: admin, password: required; user pass, reset-password/token, ssh-keygen -N '' -f key, cmdkey /list",
         "/hooks/authentication and https://x.test/a?Signature=none&secret_id=db",
     ],
 )

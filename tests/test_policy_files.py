@@ -515,9 +515,11 @@ def test_a_file_is_planned_applied_and_listed(tmp_path: Path) -> None:
     assert run("apply", SAMPLE, "--policy-file", file, "-o", copy, config=tmp_path)[0] == 0 and copy.exists()
     code, out, _ = run("policies", "--policy-file", file, "mine", config=tmp_path)
     assert code == 0 and f"from: {file}" in out and "keep_turns" in out
-    assert run("plan", SAMPLE, config=tmp_path)[::2] == (
-        2,
-        "context-tui: no policy is named; give -P POLICY or --policy-file FILE\n",
+    code, _, err = run("plan", SAMPLE, config=tmp_path)
+    own = "claude-code-auto, claude-code-micro"
+    assert code == 2
+    assert (
+        err == f"context-tui: no policy is named; give -P POLICY (this session's agent: {own}) or --policy-file FILE\n"
     )
     code, out, _ = run("sweep", SAMPLE, "--policy-file", file, "-p", "keep_turns=1..3", "--json", config=tmp_path)
     assert code == 0 and {row["params"]["keep_turns"] for row in json.loads(out)["rows"]} >= {1, 2, 3}

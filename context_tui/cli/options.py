@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -131,12 +131,16 @@ def resolve_policies(options: argparse.Namespace) -> list[tuple[Policy, dict[str
     return requests
 
 
-def resolve_policy_name(options: argparse.Namespace) -> str:
-    """Load the policy files and return the name of the requested policy; raises PlanError if none is named."""
+def resolve_policy_name(options: argparse.Namespace, own_names: Collection[str]) -> str:
+    """Load the policy files and return the name of the requested policy.
+
+    Raises PlanError if none is named; its message suggests *own_names*, the policies of the session's agent.
+    """
     names = load_policy_files(options.policy_file)
     name: str | None = options.policy or next(iter(names), None)
     if name is None:
-        raise PlanError("no policy is named; give -P POLICY or --policy-file FILE")
+        suggestion = f" (this session's agent: {', '.join(own_names)})" if own_names else ""
+        raise PlanError(f"no policy is named; give -P POLICY{suggestion} or --policy-file FILE")
     return name
 
 

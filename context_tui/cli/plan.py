@@ -17,7 +17,7 @@ from context_tui.policies.parameters import format_assignments
 from context_tui.policies.planning import build_plan
 from context_tui.policies.registry import find_policy
 from context_tui.policies.trigger_points import find_first_firing
-from context_tui.policies.versions import format_no_firing, format_recorded_params
+from context_tui.policies.versions import find_own_policies, format_no_firing, format_recorded_params
 from context_tui.session.losses import list_unreadable
 from context_tui.session.session import Session
 from context_tui.tokens.context_size import SizeSource
@@ -60,7 +60,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def plan_from_options(session: Session, options: argparse.Namespace) -> Plan:
     """Return the plan that the command-line options ask for."""
-    policy, values = resolve_policy(resolve_policy_name(options), options.param)
+    name = resolve_policy_name(options, find_own_policies(session).values())
+    policy, values = resolve_policy(name, options.param)
     return build_plan(
         session,
         policy,

@@ -60,7 +60,7 @@ def is_stream_record(value: Record) -> bool:
 
 
 def is_agent_sdk(records: list[Record]) -> bool:
-    """Return whether records are from agent-sdk's own file, which has ``content`` beside ``type``, not a stream."""
+    """Return whether records with ``content`` beside ``type`` are agent-sdk's, and not those of an event stream."""
     has_content = ("content" in each for each in records if each.get("type") in [*ROLES])
     return next(has_content, any("permission_mode" in each for each in records))
 

@@ -52,7 +52,7 @@ class ExtraCalls:
 
     @property
     def rates(self) -> tuple[float, ...]:
-        """The value and the upper end of its interval, at which settings are compared; empty without an interval."""
+        """The rates at which settings are compared: the value and the upper end of its interval, or ()."""
         return () if self.high is None else (self.value, self.high)
 
     @property

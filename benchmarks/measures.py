@@ -326,7 +326,7 @@ def along() -> list[Row]:
     from context_tui.lab.replay.recording import Recording
     from context_tui.session.facts import Usage
     from context_tui.session.values import Role
-    from context_tui.tui.comparison import Comparison, run_replay
+    from context_tui.tui.comparison import PolicyComparison, run_replay
     from context_tui.tui.replay import formatting
     from context_tui.tui.replay.charts import draw_charts
     from context_tui.tui.view import View
@@ -339,7 +339,7 @@ def along() -> list[Row]:
     opened = opened.with_window(200_000)
     slowest = Row("", 0, 0, "")
     for name, key in (("defect-microcompact", "microcompact_ratio"), ("defect-compact", "compact_ratio")):
-        comparison = Comparison(View(opened, policy=name))
+        comparison = PolicyComparison(View(opened, policy=name))
         comparison.recording = Recording(opened)
         assert comparison.call_count == 1_000
         times, fired = [], set()

@@ -26,7 +26,7 @@ from context_tui.policies.registry import PRESETS
 from context_tui.session.window import ASSUMED_WINDOW
 from context_tui.summarizer.checks.facts import MAX_FACTS_PER_KIND
 from context_tui.summarizer.plan_summary import EXTRACT, SUMMARIZER_KINDS
-from context_tui.summarizer.reply import Summary, Usage
+from context_tui.summarizer.reply import ReplyUsage, Summary
 from context_tui.text.files import read_toml
 from tests.formats.recordings import Recording, call, result, text, usage
 
@@ -489,7 +489,7 @@ def test_a_models_summary_that_fails_a_check_is_refused_and_kept(
     loop = "- the same line\n" * 5
     monkeypatch.setattr(
         "context_tui.summarizer.plan_summary.write_summary_blocking",
-        lambda *_: Summary(loop, "m", Usage(), "end_turn", seconds=1),
+        lambda *_: Summary(loop, "m", ReplyUsage(), "end_turn", seconds=1),
     )
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("OPENAI_API_KEY", "k")

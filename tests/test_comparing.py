@@ -27,7 +27,7 @@ from context_tui.summarizer.comparison import (
     parse_contender,
 )
 from context_tui.summarizer.plan_summary import prepare_summary
-from context_tui.summarizer.reply import Summary, Usage
+from context_tui.summarizer.reply import ReplyUsage, Summary
 from tests.formats.recordings import Recording, call, result, text
 
 
@@ -270,18 +270,20 @@ def test_interrupted_it_keeps_what_has_come(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("model", "usage", "usd"),
     [
-        ("claude-haiku-4-5-20251001", Usage(1_000_000, None, None, 0), 1.0),
-        ("claude-haiku-4-5", Usage(0, 1_000_000, 1_000_000, 1_000_000), 0.1 + 1.25 + 5.0),
-        ("claude-haiku-4-5", Usage(100, None, None, None), None),
-        ("claude-haiku-4-5", Usage(None, None, None, 10), None),
-        ("any", Usage(100, None, None, 10), None),
+        ("claude-haiku-4-5-20251001", ReplyUsage(1_000_000, None, None, 0), 1.0),
+        ("claude-haiku-4-5", ReplyUsage(0, 1_000_000, 1_000_000, 1_000_000), 0.1 + 1.25 + 5.0),
+        ("claude-haiku-4-5", ReplyUsage(100, None, None, None), None),
+        ("claude-haiku-4-5", ReplyUsage(None, None, None, 10), None),
+        ("any", ReplyUsage(100, None, None, 10), None),
     ],
 )
-def test_a_summary_costs_what_its_tokens_cost_where_that_is_known(model: str, usage: Usage, usd: float | None) -> None:
+def test_a_summary_costs_what_its_tokens_cost_where_that_is_known(
+    model: str, usage: ReplyUsage, usd: float | None
+) -> None:
     cost = compute_cost(Summary("text", model, usage, "", 1.0))
     assert (cost is None) == (usd is None)
     assert cost is None or (cost.usd == pytest.approx(usd) and cost.date and cost.source)
-    assert compute_cost(Summary("text", "", Usage(), "", 0.0)) == SummaryCost(0.0)
+    assert compute_cost(Summary("text", "", ReplyUsage(), "", 0.0)) == SummaryCost(0.0)
 
 
 def test_a_session_is_left_as_it_was() -> None:

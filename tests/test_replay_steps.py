@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.lab.replay.history import History, VersionedBodies
+from context_tui.lab.replay.history import ReplayHistory, VersionedBodies
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import CompactionHandling
 from context_tui.lab.replay.walk import Walk
@@ -108,16 +108,16 @@ def test_what_is_measured_step_by_step_is_what_is_there(
     tmp_path: Path, recording: recordings.Recording, policy: Policy, recorded: CompactionHandling
 ) -> None:
     """Every plan that is made on the way is the plan that is made of the same messages and bodies alone."""
-    session, context_of = recording.open(tmp_path).with_window(6_000), History.build_context
+    session, context_of = recording.open(tmp_path).with_window(6_000), ReplayHistory.build_context
 
-    def context(history: History) -> Context:
+    def context(history: ReplayHistory) -> Context:
         made = context_of(history)
         assert _columns(index_context(made)) == _columns(ContextIndex(_alone(made)))
         assert index_context(made).total == history.estimate
         return made
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(History, "build_context", context)
+        patch.setattr(ReplayHistory, "build_context", context)
         walk = Walk(Recording(session), policy, build_params(policy, {}), recorded, SUMMARY, 0)
         made = walk.run(lambda: None)
     for firing in made.firings:

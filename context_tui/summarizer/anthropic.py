@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from context_tui.summarizer.decoder import Decoder, parse_mapping, parse_name, parse_string, parse_token_count
-from context_tui.summarizer.reply import ReplyEvent, ReplyModel, StopReason, ThinkingDelta, Usage
+from context_tui.summarizer.reply import ReplyEvent, ReplyModel, ReplyUsage, StopReason, ThinkingDelta
 from context_tui.summarizer.request import SummaryRequest, clean_messages, declare_tools
 
 API_VERSION = "2023-06-01"
@@ -77,9 +77,9 @@ class AnthropicDecoder(Decoder):
                     yield ThinkingDelta(len(text))
 
 
-def _parse_usage(value: object) -> Usage:
+def _parse_usage(value: object) -> ReplyUsage:
     usage = parse_mapping(value)
-    return Usage(
+    return ReplyUsage(
         input_tokens=parse_token_count(usage.get("input_tokens")),
         cache_read_tokens=parse_token_count(usage.get("cache_read_input_tokens")),
         cache_write_tokens=parse_token_count(usage.get("cache_creation_input_tokens")),

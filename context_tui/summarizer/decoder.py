@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from context_tui.session.jsontext import loads, try_loads
 from context_tui.summarizer.failures import format_one_line
-from context_tui.summarizer.reply import ReplyEvent, ReplyFailure, TextDelta, Usage
+from context_tui.summarizer.reply import ReplyEvent, ReplyFailure, ReplyUsage, TextDelta
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
@@ -92,7 +92,7 @@ class Decoder(ABC):
         self._parser = SSEParser()
         self._whole: bytearray | None = None  # the body, if it is a single JSON object
         self._started = False
-        self._usage = Usage()
+        self._usage = ReplyUsage()
         self._half_pair = ""  # first half of a split surrogate pair
 
     def feed(self, chunk: bytes) -> list[ReplyEvent]:
@@ -193,7 +193,7 @@ class Decoder(ABC):
         if text:
             yield TextDelta(text, index)
 
-    def _update_usage(self, report: Usage) -> Iterator[Usage]:
+    def _update_usage(self, report: ReplyUsage) -> Iterator[ReplyUsage]:
         merged = self._usage.merge(report)
         if merged != self._usage:
             self._usage = merged

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from context_tui.summarizer.decoder import Decoder, Redactor, parse_mapping, parse_name, parse_string, parse_token_count
-from context_tui.summarizer.reply import ReplyEvent, ReplyModel, StopReason, TextDelta, ThinkingDelta, Usage
+from context_tui.summarizer.reply import ReplyEvent, ReplyModel, ReplyUsage, StopReason, TextDelta, ThinkingDelta
 from context_tui.summarizer.request import (
     Message,
     SummaryRequest,
@@ -126,11 +126,11 @@ class OpenAIDecoder(Decoder):
             yield from self._build_text(content)
 
 
-def _parse_usage(value: object) -> Usage:
+def _parse_usage(value: object) -> ReplyUsage:
     """Return the usage with the cached tokens subtracted from ``prompt_tokens``, which includes them."""
     usage = parse_mapping(value)
     prompt = parse_token_count(usage.get("prompt_tokens"))
     cached = parse_token_count(parse_mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
     fresh = None if prompt is None else max(0, prompt - (cached or 0))
     output = parse_token_count(usage.get("completion_tokens"))
-    return Usage(input_tokens=fresh, cache_read_tokens=cached, output_tokens=output)
+    return ReplyUsage(input_tokens=fresh, cache_read_tokens=cached, output_tokens=output)

@@ -28,7 +28,7 @@ from context_tui.summarizer.checks.summary_checks import SummaryCheck, check_sum
 from context_tui.summarizer.endpoint import APIS, Endpoint
 from context_tui.summarizer.extract import MAX_EXTRACT_BYTES, build_extract
 from context_tui.summarizer.payload import count_suspected_secrets, mask_body
-from context_tui.summarizer.reply import ReplyEvent, Summary, Usage
+from context_tui.summarizer.reply import ReplyEvent, ReplyUsage, Summary
 from context_tui.summarizer.request import SummaryRequest, clean_messages
 from context_tui.summarizer.secrets import mask_text
 from context_tui.summarizer.settings import resolve_endpoint
@@ -180,7 +180,7 @@ async def write_summary(
         text = build_extract(prepared.conversation, prepared.previous, summarizer.extract_bytes)
         if prepared.masked:
             text = mask_text(text)[0]
-        return Summary(text, "", Usage(), "", time.monotonic() - started)
+        return Summary(text, "", ReplyUsage(), "", time.monotonic() - started)
     from context_tui.summarizer.client import summarize_with_fallback  # httpx: 120 ms
 
     return await summarize_with_fallback(summarizer.endpoints, prepared.request, on_event, transport=transport)

@@ -33,7 +33,7 @@ class ThinkingDelta(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ReplyUsage:
     """The token counts reported so far; fresh input, cache reads and cache writes do not overlap."""
 
     input_tokens: int | None = None
@@ -46,10 +46,10 @@ class Usage:
         """Tokens in the whole prompt: fresh input, cache reads and cache writes."""
         return (self.input_tokens or 0) + (self.cache_read_tokens or 0) + (self.cache_write_tokens or 0)
 
-    def merge(self, newer: Usage) -> Usage:
+    def merge(self, newer: ReplyUsage) -> ReplyUsage:
         """Return this report, updated with the counts that the *newer* report states."""
         values = {f.name: getattr(newer, f.name) for f in fields(self)}
-        return Usage(**{name: getattr(self, name) if value is None else value for name, value in values.items()})
+        return ReplyUsage(**{name: getattr(self, name) if value is None else value for name, value in values.items()})
 
 
 class ReplyModel(NamedTuple):
@@ -86,7 +86,7 @@ class ReplyNote(NamedTuple):
     failed: CallFailed | None = None
 
 
-ReplyEvent = TextDelta | ThinkingDelta | Usage | ReplyModel | StopReason | ReplyFailure | ReplyNote
+ReplyEvent = TextDelta | ThinkingDelta | ReplyUsage | ReplyModel | StopReason | ReplyFailure | ReplyNote
 
 CUT_REASONS = frozenset({"max_tokens", "length", "model_context_window_exceeded", "pause_turn", "incomplete"})
 """Stop reasons of an incomplete reply."""
@@ -107,7 +107,7 @@ class Summary(NamedTuple):
 
     text: str
     model: str
-    usage: Usage
+    usage: ReplyUsage
     stop_reason: str
     seconds: float
     thinking_chars: int = 0
@@ -120,7 +120,7 @@ class Reply:
     def __init__(self) -> None:
         self._blocks: dict[int, list[str]] = {}
         self._model = ""
-        self._usage = Usage()
+        self._usage = ReplyUsage()
         self._stop = ""
         self._thinking = 0
         self._failure: ReplyFailure | None = None
@@ -133,7 +133,7 @@ class Reply:
                 self._blocks.setdefault(event.index, []).append(event.text)
             case ThinkingDelta():
                 self._thinking += event.chars
-            case Usage():
+            case ReplyUsage():
                 self._usage = event
             case ReplyModel():
                 self._model = event.name

@@ -143,7 +143,7 @@ def run_replay(recording: Recording, task: ReplayTask, checkpoint: Checkpoint = 
     return LaneResult(replay, replay.totals, sum(replay.baseline), thresholds)
 
 
-class Comparison:
+class PolicyComparison:
     """State of the replay screen: policies compared along one session, and a cursor on one of its calls.
 
     Attributes:
@@ -153,7 +153,7 @@ class Comparison:
         replay_lock: held while replaying, because replays of a recording add their summaries to the same facts.
     """
 
-    def __init__(self, view: View, previous: Comparison | None = None) -> None:
+    def __init__(self, view: View, previous: PolicyComparison | None = None) -> None:
         """Compare the policy of *view* with those of a *previous* comparison, which may be of another session."""
         view = replace(view, at=None, applied=None)
         self.session: Session = view.session
@@ -167,7 +167,7 @@ class Comparison:
         if previous is not None:
             self._adopt_policies(previous, view)
 
-    def _adopt_policies(self, previous: Comparison, view: View) -> None:
+    def _adopt_policies(self, previous: PolicyComparison, view: View) -> None:
         """Adopt the policies of *previous*, and select that of *view*; if missing, it replaces the selected one."""
         values = _serialize_values(view)
         self.settings, self.lanes = previous.settings, previous.lanes

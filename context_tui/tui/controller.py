@@ -41,7 +41,7 @@ from context_tui.tui.view import PolicySettings, View, describe_applied_plan, fi
 
 if TYPE_CHECKING:
     from context_tui.lab.fullness import Fullness
-    from context_tui.tui.comparison import Comparison
+    from context_tui.tui.comparison import PolicyComparison
     from context_tui.tui.sweep.board import SweepRowCache
 
 
@@ -98,7 +98,7 @@ class Controller:
         self._end_cursor: Location | None = None  # cursor at the end of the session when it began to grow
         self._seen_state: SeenState | None = None
         self._warned_epoch = -1  # start of the context of which a compaction was announced
-        self.comparison: Comparison | None = None
+        self.comparison: PolicyComparison | None = None
         self.sweep_results: SweepRowCache | None = None
 
     @property
@@ -383,14 +383,14 @@ class Controller:
 
     # Replay
 
-    def build_comparison(self) -> Comparison:
+    def build_comparison(self) -> PolicyComparison:
         """Build the comparison for the replay screen, with the current policy and those compared before."""
-        from context_tui.tui.comparison import Comparison
+        from context_tui.tui.comparison import PolicyComparison
 
         self._check_read()
         if self.view.session.origin:
             raise CommandRefused("Only a recording can be replayed; press u to undo the applied plan first", warn=True)
-        self.comparison = Comparison(self.view, self.comparison)
+        self.comparison = PolicyComparison(self.view, self.comparison)
         return self.comparison
 
     def adopt_settings(

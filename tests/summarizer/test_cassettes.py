@@ -20,7 +20,7 @@ from context_tui.summarizer.decoder import Decoder
 from context_tui.summarizer.endpoint import Endpoint
 from context_tui.summarizer.failures import CallFailed
 from context_tui.summarizer.openai import OpenAIDecoder
-from context_tui.summarizer.reply import ReplyEvent, Summary, Usage
+from context_tui.summarizer.reply import ReplyEvent, ReplyUsage, Summary
 from context_tui.summarizer.request import SummaryRequest
 
 CASSETTES = Path(__file__).parents[1] / "cassettes"
@@ -131,10 +131,10 @@ def test_outcome(name: str) -> None:
 
 def test_whole_replies_are_read_whole() -> None:
     litellm = played("lit-msg-claude-local")
-    assert litellm.usage == Usage(1, 31, 0, 16)  # the start says 0, the end says the truth
+    assert litellm.usage == ReplyUsage(1, 31, 0, 16)  # the start says 0, the end says the truth
     assert (litellm.model, litellm.stop_reason, litellm.thinking_chars) == ("claude-local", "end_turn", 0)
     thinking = played("xl-messages-nothink")  # its two blocks are open at the same time
-    assert (thinking.usage, thinking.thinking_chars) == (Usage(1, 11, None, 38), 61)
+    assert (thinking.usage, thinking.thinking_chars) == (ReplyUsage(1, 11, None, 38), 61)
     assert played("xl-chat-think").thinking_chars == 61
 
 

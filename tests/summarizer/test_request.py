@@ -15,10 +15,10 @@ from context_tui.summarizer.reply import (
     ReplyEvent,
     ReplyFailure,
     ReplyModel,
+    ReplyUsage,
     StopReason,
     TextDelta,
     ThinkingDelta,
-    Usage,
 )
 from context_tui.summarizer.request import Message, SummaryRequest, declare_tools, sanitize_id
 
@@ -183,8 +183,8 @@ def test_anthropic_usage_is_merged() -> None:
     }
     assert of_anthropic(start, end, STOP) == [
         ReplyModel("m"),
-        Usage(5, None, None, 0),
-        Usage(5, None, 2, 7),
+        ReplyUsage(5, None, None, 0),
+        ReplyUsage(5, None, 2, 7),
         StopReason("end_turn"),
     ]
 
@@ -235,7 +235,7 @@ def test_openai_pieces() -> None:
         TextDelta("a"),
         TextDelta("b"),
         StopReason("stop"),
-        Usage(5, 4, None, 2),
+        ReplyUsage(5, 4, None, 2),
     ]
 
 
@@ -274,7 +274,7 @@ def test_a_reply_that_is_not_streamed(size: int) -> None:
         ReplyModel("m"),
         ThinkingDelta(2),
         TextDelta("a\n\nb", 1),
-        Usage(1, None, None, 2),
+        ReplyUsage(1, None, None, 2),
         StopReason("end_turn"),
     ]
     assert fed(AnthropicDecoder(), message) == expected
@@ -284,7 +284,7 @@ def test_a_reply_that_is_not_streamed(size: int) -> None:
         ReplyModel("m"),
         TextDelta("a"),
         StopReason("stop"),
-        Usage(1, None, None, 2),
+        ReplyUsage(1, None, None, 2),
     ]
     error = {"type": "error", "error": {"type": "x", "message": "boom"}}
     assert fed(AnthropicDecoder(), error) == [ReplyFailure("error", "x", "boom")]

@@ -8,7 +8,7 @@ import pytest
 
 from context_tui.policies.builtin.defect import SUMMARY_SECTIONS as DEFECT_SECTIONS
 from context_tui.summarizer.checks.summary_checks import SummaryCheck, check_summary
-from context_tui.summarizer.reply import Usage
+from context_tui.summarizer.reply import ReplyUsage
 
 HEAD: list[dict[str, Any]] = [
     {"role": "user", "content": "Fix src/auth.py and /srv/app/config/prod.yaml, see https://x.test/a/b/c.html. " * 20},
@@ -52,7 +52,7 @@ GOOD = """\
 
 
 def checked(summary: str = GOOD, **more: Any) -> dict[str, SummaryCheck]:
-    more = {"usage": Usage(10, None, None, 100), "stop_reason": "end_turn", "sections": DEFECT_SECTIONS, **more}
+    more = {"usage": ReplyUsage(10, None, None, 100), "stop_reason": "end_turn", "sections": DEFECT_SECTIONS, **more}
     checks = check_summary(summary, HEAD, more["usage"], more["stop_reason"], more["sections"], more.get("max_tokens"))
     return {entry.name: entry for entry in checks}
 

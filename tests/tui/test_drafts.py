@@ -12,7 +12,7 @@ from textual.binding import Binding
 from textual.pilot import Pilot
 from textual.widgets import Static, TextArea
 
-from context_tui.summarizer.reply import Summary, Usage
+from context_tui.summarizer.reply import ReplyUsage, Summary
 from context_tui.tui.apply.screen import APPLY_BINDINGS, ApplyScreen, Phase
 from context_tui.tui.apply.texts import format_draft_ending, format_drafts
 from context_tui.tui.drafts import Draft, DraftEnding, Drafts, compute_plan_key, find_initial_draft
@@ -404,7 +404,7 @@ def test_snapshot_drafts(snap_compare: Any) -> None:
 
 
 def written(text: str, model: str = "m") -> Summary:
-    return Summary(text, model, Usage(), "", 1.0)
+    return Summary(text, model, ReplyUsage(), "", 1.0)
 
 
 def test_drafts_are_numbered_newest_first_and_each_once() -> None:
@@ -444,8 +444,8 @@ async def test_quitting_asks_where_a_draft_would_be_lost() -> None:
     running = application()
     async with running.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        running.drafts.add("a plan", "anthropic", "m", Summary("What was done.", "m", Usage(), "end_turn", 1.0))
-        running.drafts.add("a plan", "extract", "extract", Summary("What was said.", "", Usage(), "end_turn", 1.0))
+        running.drafts.add("a plan", "anthropic", "m", Summary("What was done.", "m", ReplyUsage(), "end_turn", 1.0))
+        running.drafts.add("a plan", "extract", "extract", Summary("What was said.", "", ReplyUsage(), "end_turn", 1.0))
         assert running.drafts.unaccepted_count == 1, "an extract is made again in no time"
         await pilot.press("q")
         await until(pilot, lambda: isinstance(running.screen, ChoicePrompt))

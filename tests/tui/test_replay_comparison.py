@@ -21,8 +21,8 @@ from context_tui.session.session import Session
 from context_tui.tui.command_line import format_replay_command
 from context_tui.tui.comparison import (
     MAX_POLICIES,
-    Comparison,
     LaneResult,
+    PolicyComparison,
     ReplayTask,
     format_limits,
     run_replay,
@@ -54,7 +54,7 @@ def computed(wanted: ReplayTask, recording: Recording) -> LaneResult | str:
         return str(error)
 
 
-def finish(comparison: Comparison) -> list[str]:
+def finish(comparison: PolicyComparison) -> list[str]:
     """Compute all that is wanted; returns the policies in the order of that."""
     if comparison.recording is None:
         comparison.recording = Recording(comparison.session)
@@ -70,10 +70,10 @@ def studied(result: LaneResult, lab: Lab, settings: StudySettings) -> LaneResult
     return replace(result, study=lab.study_replay(result.replay, settings))
 
 
-def compared(*policies: str, session: Session | None = None, **params: Any) -> Comparison:
+def compared(*policies: str, session: Session | None = None, **params: Any) -> PolicyComparison:
     """A comparison of these, computed; *params* are those of the first."""
     first, *others = policies or ("defect-microcompact",)
-    made = Comparison(View(session or recorded(), policy=first, params={first: params}))
+    made = PolicyComparison(View(session or recorded(), policy=first, params={first: params}))
     for name in others:
         made.add_policy(name)
     made.select_lane(0)
@@ -89,7 +89,7 @@ def text(lines: Sequence[Sequence[tuple[str, str]]]) -> list[str]:
 
 
 def test_the_selected_policy_is_computed_first_and_each_once() -> None:
-    made = Comparison(View(recorded(), policy="defect-microcompact"))
+    made = PolicyComparison(View(recorded(), policy="defect-microcompact"))
     made.add_policy("defect-compact")
     made.add_policy("defect-compact")
     made.select_lane(1)
@@ -382,13 +382,13 @@ def test_going_there_again_finds_what_was_compared() -> None:
     made = compared("defect-microcompact", "defect-compact")
     made.select_lane(1)
     view = View(made.session, policy="defect-compact", at=40)
-    again = Comparison(view, made)
+    again = PolicyComparison(view, made)
     assert [lane.policy for lane in again.lanes] == ["defect-microcompact", "defect-compact"]
     assert again.selected_number == 1 and again.recording is made.recording and again.choose_replay_task() is None
-    other = Comparison(replace(view, policy="koda-microcompact"), again)
+    other = PolicyComparison(replace(view, policy="koda-microcompact"), again)
     assert [lane.policy for lane in other.lanes] == ["defect-microcompact", "koda-microcompact"], "what was selected"
     assert [wanted.key.policy] == ["koda-microcompact"] if (wanted := other.choose_replay_task()) else False
-    larger = Comparison(replace(view, session=view.session.with_window(100_000)), other)
+    larger = PolicyComparison(replace(view, session=view.session.with_window(100_000)), other)
     assert larger.recording is None and all(lane.result is None for lane in larger.lanes), (
         "another window, other replays"
     )

@@ -13,7 +13,7 @@ from context_tui.cli import main
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.study import Lab, StudySettings
 from context_tui.tui.command_line import format_replay_command
-from context_tui.tui.comparison import Comparison
+from context_tui.tui.comparison import PolicyComparison
 from context_tui.tui.replay import setting_controls
 from context_tui.tui.view import View
 from context_tui.tui.widgets.parameter_rows import ParameterRows
@@ -59,7 +59,7 @@ def test_what_cannot_be_undone_has_no_row() -> None:
 )
 def test_the_same_numbers_as_by_the_copied_command(how: StudySettings, capsys: pytest.CaptureFixture[str]) -> None:
     session = ct.open_session(SAMPLE, window=30_000)
-    made = Comparison(View(session, policy="defect", params={"defect": {"compact_ratio": 0.9}}))
+    made = PolicyComparison(View(session, policy="defect", params={"defect": {"compact_ratio": 0.9}}))
     made.settings = how
     finish(made)
     assert made.recording is not None and made.selected_lane.result is not None
@@ -72,7 +72,7 @@ def test_the_same_numbers_as_by_the_copied_command(how: StudySettings, capsys: p
     assert told["context"] == list(study.replay.sizes)
     assert told["totals"]["cost"] == study.price.cost
     assert [each["after"] for each in told["firings"]] == [each.after for each in study.replay.firings]
-    plain = Comparison(View(session, policy="defect", params={"defect": {"compact_ratio": 0.9}}))
+    plain = PolicyComparison(View(session, policy="defect", params={"defect": {"compact_ratio": 0.9}}))
     finish(plain)
     assert plain.replay is not None and list(plain.replay.sizes) != told["context"], "it matters"
 

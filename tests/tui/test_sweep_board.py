@@ -38,7 +38,7 @@ from context_tui.policies.parameter_space import build_params, get_value, list_p
 from context_tui.policies.registry import POLICIES
 from context_tui.session.session import Session
 from context_tui.session.window import Window
-from context_tui.tui.comparison import Comparison
+from context_tui.tui.comparison import PolicyComparison
 from context_tui.tui.sweep import formatting, table
 from context_tui.tui.sweep.board import SweepBoard, SweepRowCache, build_board
 from context_tui.tui.sweep.plot import GUTTER, PlotPoint, build_frame, build_scatter, draw_plot
@@ -144,7 +144,7 @@ def test_a_name_begins_the_grid_of_another_policy() -> None:
 
 def board(session: Session, grid_: str = "", **values: Any) -> SweepBoard:
     """All settings of a grid, measured."""
-    comparison = Comparison(View(session, params={"defect-microcompact": values}))
+    comparison = PolicyComparison(View(session, params={"defect-microcompact": values}))
     made = build_board(comparison)
     if grid_:
         made.set_grid(grid_)
@@ -444,7 +444,7 @@ def test_a_change_is_from_what_the_recording_version_had() -> None:
 def test_the_defaults_of_the_recording_version_are_listed_once() -> None:
     session = sample()
     session.facts.agent_version = (2, 1, 17)
-    made = build_board(Comparison(View(session, policy="claude-code-auto")))
+    made = build_board(PolicyComparison(View(session, policy="claude-code-auto")))
     made.update(sweep_session(session, made.missing_settings))
     params = [str(row.params) for row in made.sweep.rows]
     assert len(params) == len({*params}) > 3

@@ -14,7 +14,7 @@ from context_tui.lab.regret.index import TIERS
 from context_tui.lab.study import Lab, Study
 from context_tui.session.session import Session
 from context_tui.tui.app import ContextTuiApp
-from context_tui.tui.comparison import Comparison
+from context_tui.tui.comparison import PolicyComparison
 from context_tui.tui.inspector.screen import InspectorScreen
 from context_tui.tui.options import InspectorOptions
 from context_tui.tui.reader.detail import Detail
@@ -65,7 +65,7 @@ def talk(filler: int = 0) -> Session:
     return ct.from_messages(found).with_window(WINDOW)
 
 
-def study_of(made: Comparison) -> Study:
+def study_of(made: PolicyComparison) -> Study:
     assert made.recording is not None and made.selected_lane.result is not None
     made.lab = Lab(made.session, made.recording)
     study = made.lab.study_replay(made.selected_lane.result.replay, made.settings)

@@ -37,7 +37,7 @@ class OtherRequest(ValueError):
     """Raised for a logged request that does not ask a model for a reply, such as one that counts tokens."""
 
 
-class Body(NamedTuple):
+class RequestBody(NamedTuple):
     """A request's body as undecoded members, and the response's body.
 
     ``path`` is the request's address, ``source`` the part of the run that sent it, and ``note`` a problem to report.
@@ -61,7 +61,7 @@ class Exchange(NamedTuple):
     time: int
     group: str
     source: str
-    read: Callable[[], Body]
+    read: Callable[[], RequestBody]
     version: object = None
 
 
@@ -116,7 +116,7 @@ def parse_gemini_api_usage(value: Any) -> Any:
     return parse_usage(value, "promptTokenCount", cache_read=cached, output=output, includes_cache=True)
 
 
-class Api(NamedTuple):
+class ProviderApi(NamedTuple):
     """A provider's API: name, member with the messages, their parser, and member with the system prompt."""
 
     name: str
@@ -126,13 +126,13 @@ class Api(NamedTuple):
     input_includes_cache: bool = True
 
 
-ANTHROPIC = Api("Anthropic Messages", "messages", AnthropicShape, "system", False)
-CHAT = Api("OpenAI Chat Completions", "messages", OpenAIShape, "")
-RESPONSES = Api("OpenAI Responses", "input", ResponsesShape, "instructions")
-GEMINI = Api("Gemini", "contents", GeminiShape, "systemInstruction")
+ANTHROPIC = ProviderApi("Anthropic Messages", "messages", AnthropicShape, "system", False)
+CHAT = ProviderApi("OpenAI Chat Completions", "messages", OpenAIShape, "")
+RESPONSES = ProviderApi("OpenAI Responses", "input", ResponsesShape, "instructions")
+GEMINI = ProviderApi("Gemini", "contents", GeminiShape, "systemInstruction")
 
 
-def detect_api(body: Body) -> Api | None:
+def detect_api(body: RequestBody) -> ProviderApi | None:
     """Return the API of a request, judged by its members, or None if it has no messages."""
     members = body.members
     if "contents" in members:
@@ -146,7 +146,7 @@ def detect_api(body: Body) -> Api | None:
 class Request:
     """A request, split into parts. Its first ``lead`` messages belong to the system prompt."""
 
-    api: Api
+    api: ProviderApi
     run: Run
     lead: int
     reply: dict[str, Any] | None
@@ -176,7 +176,7 @@ class Request:
         return tools
 
 
-def split_request(body: Body) -> Request:
+def split_request(body: RequestBody) -> Request:
     """Split a request's body into its parts. Raises ValueError if it has no messages."""
     api = detect_api(body)
     if api is None:
@@ -209,7 +209,7 @@ def copy_element(element: Element) -> Element:
     return element.copy() if isinstance(element, msgspec.Raw) else element
 
 
-def split_reply(api: Api, reply: dict[str, Any]) -> Sequence[Element]:
+def split_reply(api: ProviderApi, reply: dict[str, Any]) -> Sequence[Element]:
     """Return *reply* as the messages that the next request will repeat."""
     return list(reply.get("output") or []) if api is RESPONSES else [reply]
 

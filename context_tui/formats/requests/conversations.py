@@ -16,7 +16,7 @@ from context_tui.formats.kit.documents import Element, decode_element
 from context_tui.formats.kit.message_builder import find_message, problems_as_value_errors
 from context_tui.formats.kit.values import as_object, as_text, list_objects
 from context_tui.formats.requests import bodies
-from context_tui.formats.requests.bodies import Api, Exchange, Request, Signature, sign_element
+from context_tui.formats.requests.bodies import Exchange, ProviderApi, Request, Signature, sign_element
 from context_tui.session.facts import PromptPart
 from context_tui.session.markers import is_summary_start, is_tagged
 from context_tui.session.problems import Problem
@@ -47,7 +47,7 @@ class Item:
 
 
 @dataclass
-class Step:
+class ConversationStep:
     """The changes that an exchange made to its conversation.
 
     Attributes:
@@ -78,7 +78,7 @@ class Step:
     cleared_calls: int = 0
 
 
-class Summary(NamedTuple):
+class SummaryMessage(NamedTuple):
     """The message in a new context that holds a summary: its number (-1 if none), and its text without spaces."""
 
     element: int = -1
@@ -104,11 +104,11 @@ class _Alignment:
 class Conversation:
     """A series of requests that continue each other, identified by its ``source`` and ``prompt`` (the first texts)."""
 
-    def __init__(self, api: Api, group: str, source: str) -> None:
+    def __init__(self, api: ProviderApi, group: str, source: str) -> None:
         self.api, self.group, self.source = api, group, source
         self.shape = api.shape()
         self.exchanges: list[Exchange] = []
-        self.steps: list[Step] = []
+        self.steps: list[ConversationStep] = []
         self.places: list[Place] = []
         self.items: list[Item] = []
         self._elements: list[Element] = []  # their bytes in the newest request
@@ -166,9 +166,9 @@ class Conversation:
         alignment.changed.append((alignment.item_count, element, new))
         return True
 
-    def add(self, exchange: Exchange, request: Request, alignment: _Alignment, summary: Summary | None) -> None:
+    def add(self, exchange: Exchange, request: Request, alignment: _Alignment, summary: SummaryMessage | None) -> None:
         """Add a request. If *summary* is not None (it may be empty), the request starts a new context."""
-        step = Step(len(self.exchanges), cleared=alignment.cleared)
+        step = ConversationStep(len(self.exchanges), cleared=alignment.cleared)
         self.exchanges.append(exchange)
         self.steps.append(step)
         self._take_prompt(step, request)
@@ -185,7 +185,7 @@ class Conversation:
         if request.reply is not None:
             self._add_reply(step, request)
 
-    def _take_prompt(self, step: Step, request: Request) -> None:
+    def _take_prompt(self, step: ConversationStep, request: Request) -> None:
         run, api = request.run, request.api
         prompt = (run.members.get(api.system_key), run.members.get("tools"), request.elements[: request.lead])
         if prompt != self._prompt:
@@ -195,7 +195,7 @@ class Conversation:
         self.has_tools |= bool(self._prompt[1])
         step.model = as_text(run.get("model") or as_object(run.get("response")).get("modelVersion"))
 
-    def _append(self, step: Step, elements: Sequence[Element], alignment: _Alignment) -> None:
+    def _append(self, step: ConversationStep, elements: Sequence[Element], alignment: _Alignment) -> None:
         if alignment.item_count < len(self.items):
             step.rewound = self.items[alignment.item_count].key
             del self.items[alignment.item_count :], self._elements[alignment.item_count :]
@@ -207,13 +207,13 @@ class Conversation:
         for element in elements[alignment.element_count :]:
             self._place(step, element)
 
-    def _place(self, step: Step, element: Element, skip: int = 0) -> None:
+    def _place(self, step: ConversationStep, element: Element, skip: int = 0) -> None:
         place = len(self.places)
         self.places.append(Place(step.exchange, (bodies.copy_element(element),), skip=skip))
         self.items.append(Item(place, str(place)))
         self._elements.append(element)
 
-    def _replace(self, step: Step, elements: Sequence[Element], summary: int) -> None:
+    def _replace(self, step: ConversationStep, elements: Sequence[Element], summary: int) -> None:
         """Replace the messages with those of a new context, in request order. Known messages keep their keys."""
         items_by_signature: dict[Signature, list[Item]] = {}
         for number in reversed(range(len(self.items))):
@@ -245,10 +245,10 @@ class Conversation:
         """Add the reply to the newest request if it was logged only after the request was added."""
         if self.exchanges[-1].name == exchange.name and self.steps[-1].reply < 0 and request.reply is not None:
             self.exchanges[-1] = exchange
-            self.steps.append(Step(self.steps[-1].exchange))
+            self.steps.append(ConversationStep(self.steps[-1].exchange))
             self._add_reply(self.steps[-1], request)
 
-    def _add_reply(self, step: Step, request: Request) -> None:
+    def _add_reply(self, step: ConversationStep, request: Request) -> None:
         assert request.reply is not None
         step.reply, step.probes = len(self.places), _cut_probes("\n".join(_read_texts(self, request.reply)))
         step.cleared_calls = _count_cleared_calls(request.run.get("response"))
@@ -294,7 +294,7 @@ class RequestLog:
             if note := body.note or ("" if request.reply else reason):
                 self.problems[exchange.name] = Problem(exchange.name, note)
 
-    def _choose(self, exchange: Exchange, request: Request) -> tuple[Conversation, _Alignment, Summary | None]:
+    def _choose(self, exchange: Exchange, request: Request) -> tuple[Conversation, _Alignment, SummaryMessage | None]:
         """Return the conversation that a request belongs to, their alignment, and a new context's summary (or None)."""
         elements = request.elements[request.lead :]
         run = [conversation for conversation in self.conversations if conversation.group == exchange.group]
@@ -321,11 +321,11 @@ class RequestLog:
             replaced = range(base_alignment.item_count, len(base.items))
             replaced_signatures = {base.sign(number) for number in replaced} - {()}
             is_cut = any(sign_element(base.shape, each, -1) in replaced_signatures for each in elements[matched_count:])
-            return base, base_alignment, Summary() if is_cut else None
+            return base, base_alignment, SummaryMessage() if is_cut else None
         for owner in candidates:  # ids of calls are unique: a shared id means the same history, without its beginning
             calls = {sign for each in elements for sign in sign_element(owner.shape, each, -1) if sign[0] == "call"}
             if calls and any(sign in calls for number in range(len(owner.items)) for sign in owner.sign(number)):
-                return owner, _Alignment(), Summary()
+                return owner, _Alignment(), SummaryMessage()
         conversation = Conversation(request.api, exchange.group, exchange.source)
         texts = (text for each in elements[:3] for text in _read_texts(conversation, each))
         conversation.prompt = "\n".join(text for text in texts if not is_tagged(text))
@@ -355,7 +355,7 @@ class RequestLog:
 
 def _find_summary(
     owner: Conversation, elements: Sequence[Element], start: int, probes: Collection[str]
-) -> Summary | None:
+) -> SummaryMessage | None:
     """Return the new message that holds a piece of a reply (*probes*) or begins as summaries do, or None."""
     for number, element in enumerate(elements[start : start + MAX_SUMMARY_PLACE], start):
         for text in _read_texts(owner, element):
@@ -363,7 +363,7 @@ def _find_summary(
             if is_summary_start(text, by_assistant=False, first_block=True, first_message=True) or (
                 len(compact_text) > MIN_PROBED_LENGTH and any(probe in compact_text for probe in probes)
             ):
-                return Summary(number, compact_text)
+                return SummaryMessage(number, compact_text)
     return None
 
 

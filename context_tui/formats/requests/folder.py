@@ -24,7 +24,7 @@ from context_tui.formats.claude_code.paths import find_projects_folder, find_tit
 from context_tui.formats.kit.documents import decode_element, decode_items, decode_members
 from context_tui.formats.kit.files import list_entries, open_regular, read_file_stamp, read_whole_file
 from context_tui.formats.kit.values import as_object, as_text, parse_id, parse_time_ms
-from context_tui.formats.requests.bodies import ANTHROPIC, Body, Exchange, Signature, sign_element
+from context_tui.formats.requests.bodies import ANTHROPIC, Exchange, RequestBody, Signature, sign_element
 from context_tui.formats.requests.scanner import SessionFacts
 from context_tui.session.jsontext import loads
 from context_tui.session.problems import Problem
@@ -222,7 +222,7 @@ class RequestFolder:
         except UnreadableSession as error:
             raise ValueError(str(error)) from None
 
-    def _read_body(self, request: str, response: str, row: _IndexRow) -> Body:
+    def _read_body(self, request: str, response: str, row: _IndexRow) -> RequestBody:
         data = self._read(request)
         if CUT_MARK in data[-200:]:
             raise ValueError(CUT_REASON)
@@ -236,7 +236,7 @@ class RequestFolder:
             note = f"its response {response} is empty, cut or not JSON"
         if reply is None and row.message_id and (file := self._find_session_file(row.group)):
             reply = find_reply(file, row.message_id)  # Claude Code may end before the response is written
-        return Body(members, reply, note="" if reply else note)
+        return RequestBody(members, reply, note="" if reply else note)
 
 
 def _decode_members(data: bytes) -> dict[str, msgspec.Raw]:

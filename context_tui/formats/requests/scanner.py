@@ -33,7 +33,7 @@ from context_tui.formats.kit.message_builder import (
 )
 from context_tui.formats.kit.values import format_title
 from context_tui.formats.requests.bodies import Exchange
-from context_tui.formats.requests.conversations import Conversation, RequestLog, Step
+from context_tui.formats.requests.conversations import Conversation, ConversationStep, RequestLog
 from context_tui.session.jsontext import compact_text
 from context_tui.session.markers import is_tagged
 from context_tui.session.problems import Problem, ProblemList
@@ -237,7 +237,7 @@ class RequestScanner:
         if self._is_main:
             yield from self._log.problems
 
-    def _scan_step(self, step: Step) -> None:
+    def _scan_step(self, step: ConversationStep) -> None:
         exchange, builder = self._conversation.exchanges[step.exchange], self._content.builder
         if step.system is not None:
             builder.set_system(step.system)
@@ -271,7 +271,9 @@ class RequestScanner:
         if step.reply >= 0:
             self._add_place(step.reply, exchange, None, step)
 
-    def _add_place(self, place: int, exchange: Exchange, compaction: FullCompactionRecord | None, step: Step) -> None:
+    def _add_place(
+        self, place: int, exchange: Exchange, compaction: FullCompactionRecord | None, step: ConversationStep
+    ) -> None:
         builder = self._content.builder
         elements = self._conversation.places[place].elements
         size = sum(map(count_element_bytes, elements))

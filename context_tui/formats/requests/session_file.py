@@ -18,7 +18,7 @@ import msgspec
 from context_tui.formats.kit.documents import Element
 from context_tui.formats.kit.lines import LineTail
 from context_tui.formats.kit.values import parse_id, parse_time_ms
-from context_tui.formats.requests.bodies import Body, Exchange, join_elements
+from context_tui.formats.requests.bodies import Exchange, RequestBody, join_elements
 from context_tui.formats.requests.folder import FORMAT_NAME, read_session_file
 from context_tui.formats.requests.scanner import SessionFacts
 from context_tui.session.jsontext import compact_json, loads
@@ -114,7 +114,7 @@ class SessionFileRequests:
         data = _encode_sorted({"role": role, "content": content})
         self._messages.setdefault(sha256(data).hexdigest(), msgspec.Raw(data))
 
-    def _read_body(self, request: dict[str, Any], reply: dict[str, Any] | None) -> Body:
+    def _read_body(self, request: dict[str, Any], reply: dict[str, Any] | None) -> RequestBody:
         hashes = self._lists[parse_id(request.get("id"))]
         missing = sum(each not in self._messages for each in hashes)
         if missing:
@@ -125,4 +125,4 @@ class SessionFileRequests:
             for name, value in (part.items() if isinstance(part, dict) else ())
         }
         members["messages"] = join_elements([self._messages[each] for each in hashes])
-        return Body(members, reply)
+        return RequestBody(members, reply)

@@ -17,7 +17,7 @@ from context_tui.formats.kit.documents import Element, decode_element, decode_it
 from context_tui.formats.kit.files import MAX_RECORD_BYTES, open_regular, read_whole_file
 from context_tui.formats.kit.lines import LineTail
 from context_tui.formats.kit.values import parse_id, parse_time_ms
-from context_tui.formats.requests.bodies import Body, Exchange, OtherRequest, join_elements
+from context_tui.formats.requests.bodies import Exchange, OtherRequest, RequestBody, join_elements
 from context_tui.formats.requests.scanner import SessionFacts
 from context_tui.session.problems import Problem
 
@@ -69,7 +69,7 @@ class DatabaseBlobs(Blobs):
         return self.values[digest]
 
 
-def parse_record(data: Element, blobs: Blobs) -> Body:
+def parse_record(data: Element, blobs: Blobs) -> RequestBody:
     """Parse a recorded request and its response, or raise ValueError (OtherRequest if it asks no model for a reply)."""
     members = _decode(data)
     if RECORD_MARK in members:
@@ -91,16 +91,16 @@ def parse_record(data: Element, blobs: Blobs) -> Body:
     reply = decode_element(response.get("body")) if "body" in response else None
     status = decode_element(response.get("status")) if "status" in response else None
     note = f"the response was an error, status {status}" if isinstance(status, int) and status >= 400 else ""
-    return Body(body, reply, path, source, note)
+    return RequestBody(body, reply, path, source, note)
 
 
-def _parse_exported(members: dict[str, Any]) -> Body:
+def _parse_exported(members: dict[str, Any]) -> RequestBody:
     """Parse a turn of exported JSON, which holds messages only for Anthropic's clients."""
     if not decode_items(members.get("messages")):
         raise ValueError("exported JSON has no messages of this client; export with --format compact")
     reply = decode_element(members.get("response"))
     body = {name: value for name, value in members.items() if name in ("model", "messages", "system", "tools")}
-    return Body(body, {"role": "assistant", **reply} if isinstance(reply, dict) else None)
+    return RequestBody(body, {"role": "assistant", **reply} if isinstance(reply, dict) else None)
 
 
 def _decode(element: Element) -> dict[str, Element]:
@@ -143,7 +143,7 @@ class TapDatabase:
     def read_session_facts(self, group: str) -> SessionFacts:
         return SessionFacts(client=self._clients.get(group, ""))
 
-    def _read(self, session: str, index: int) -> Body:
+    def _read(self, session: str, index: int) -> RequestBody:
         if self._blobs[0] != session:
             self._blobs = session, DatabaseBlobs(self._database, session)
         sql = "SELECT payload_json FROM records WHERE session_id = ? AND record_index = ?"
@@ -192,7 +192,7 @@ class TapFile:
             payload: Any = (decode_members(value) or {}).get("payload", value)
             self._blobs.values[digest] = msgspec.Raw(bytes(memoryview(payload)))
 
-    def _read_line(self, offset: int, length: int) -> Body:
+    def _read_line(self, offset: int, length: int) -> RequestBody:
         with open_regular(self.path) as file:
             file.seek(offset)
             return parse_record(msgspec.Raw(file.read(length)), self._blobs)

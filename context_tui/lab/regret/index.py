@@ -42,7 +42,7 @@ from context_tui.lab.regret.needles import (
 )
 from context_tui.lab.regret.tool_calls import CallEffect, analyze_call
 from context_tui.lab.regret.tools import TOOL_VERBS
-from context_tui.lab.replay.history import History
+from context_tui.lab.replay.history import ReplayHistory
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import NEVER_REMOVED, CompactionHandling
 from context_tui.session.jsontext import compact_text
@@ -164,7 +164,7 @@ def build_use_index(session: Session | Recording, checkpoint: Checkpoint = lambd
 
 
 def _find_recorded_removals(recording: Recording, recorded: CompactionHandling) -> dict[int, int]:
-    history = History(recording, recorded)
+    history = ReplayHistory(recording, recorded)
     for event in recording.events:
         history.update(event)
     unsent = (message for message, is_sent in enumerate(recording.is_sent) if not is_sent)

@@ -125,7 +125,7 @@ class _BodiesSnapshot(Mapping[int, Body]):
 _ASSISTANT = int(Role.ASSISTANT)
 
 
-class History:
+class ReplayHistory:
     """The messages that a policy's runtime would have, in prompt order, as the recording proceeds.
 
     Attributes:

@@ -26,7 +26,7 @@ from context_tui.lab.replay.amounts import (
     resize_context,
     subtract_amounts,
 )
-from context_tui.lab.replay.history import History
+from context_tui.lab.replay.history import ReplayHistory
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import (
     NEVER_REMOVED,
@@ -143,7 +143,7 @@ class Walk:
         self.recording, self.policy, self.params, self.recorded = recording, policy, params, recorded
         self.summary_tokens, self.delay = summary_tokens, delay
         self.steps = [_PolicyStep(*each) for each in policy.steps(params)] or [_PolicyStep(policy, params)]
-        self.history, self.baseline = History(recording, recorded), get_baseline(recording, recorded)
+        self.history, self.baseline = ReplayHistory(recording, recorded), get_baseline(recording, recorded)
         self.events = deque(recording.events)
         self.next_event_at = 0  # no event applies before this message
         self.call = 0
@@ -394,7 +394,7 @@ def get_baseline(recording: Recording, recorded: CompactionHandling) -> Baseline
 
 
 def _build_undone_baseline(recording: Recording) -> Baseline:
-    history, events = History(recording, "ignore"), iter(recording.events)
+    history, events = ReplayHistory(recording, "ignore"), iter(recording.events)
     baseline, event = Baseline([], []), next(events, None)
     offset = length = 0  # difference to the recorded size, and number of messages of the previous call
     for call, size in zip(recording.calls, recording.sizes, strict=True):

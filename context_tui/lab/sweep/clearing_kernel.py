@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from context_tui.lab.replay.amounts import IMAGES, RESULT, ZERO_AMOUNT
-from context_tui.lab.replay.history import History
+from context_tui.lab.replay.history import ReplayHistory
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import CompactionHandling
 from context_tui.lab.replay.walk import get_baseline
@@ -118,7 +118,7 @@ class SweepTrack:
         self.calls_before = np.searchsorted(call_messages, self.checkpoints)
         self.recorded_sizes = np.array(get_baseline(recording, recorded).sizes, np.int64)
         self.call_windows = np.array([window.tokens for window in recording.windows], np.int64)
-        history = History(recording, recorded)
+        history = ReplayHistory(recording, recorded)
         sums = np.array(history.tokens_before, np.int64)
         self.is_known, self.recorded = True, recorded
         self.segments = list(self._iter_segments(history))
@@ -135,7 +135,7 @@ class SweepTrack:
             self._find_unpredictable(segment)
         self.has_unpredictable = bool(self.is_unpredictable.any())
 
-    def _iter_segments(self, history: History) -> Iterator[_Segment]:
+    def _iter_segments(self, history: ReplayHistory) -> Iterator[_Segment]:
         checkpoints, events, begin = self.checkpoints.tolist(), iter(self.recording.events), 0
         event = next(events, None)
         while begin < len(checkpoints):
@@ -153,7 +153,7 @@ class SweepTrack:
             begin = end
 
     def _build_segment(
-        self, history: History, begin: int, end: int, is_reset: bool, offset: int, length_before: int
+        self, history: ReplayHistory, begin: int, end: int, is_reset: bool, offset: int, length_before: int
     ) -> _Segment:
         order, replaced = tuple(history.order), history.replaced
         context = Context(self.recording.facts, history.end_message, order, replacements=dict(replaced))

@@ -56,7 +56,7 @@ class Select(Part):
     paired: bool = False
 
 
-class Selection(NamedTuple):
+class BlockSelection(NamedTuple):
     """The blocks that a rule changes, in prompt order: their rows, their tokens, and the sum by the rule's own count.
 
     ``has_older`` states whether any block precedes the protected end.
@@ -113,7 +113,7 @@ class BlockSelector:
         """All blocks of the kind that the rule changes."""
         return find_blocks_of_kind(self.context, _BLOCK_KINDS[self.body_kind])
 
-    def select(self) -> Selection:
+    def select(self) -> BlockSelection:
         """Select the blocks that the rule changes; those that an earlier call rejected are not examined again."""
         rule, keep, blocks, limits = self.rule, self.keep, self.blocks, self.limits
         end = keep.find_protected_start(self.context, limits)
@@ -141,7 +141,7 @@ class BlockSelector:
         sizes = [*map(self._build_token_counter(), chosen)]
         sum_by_rule = sum(map(count_tokens, chosen) if limits.size.by_character else sizes)
         rows = [blocks.block[number] for number in chosen]
-        return Selection(rows, sizes, sum_by_rule, older, KeepReasons(self, low, enough))
+        return BlockSelection(rows, sizes, sum_by_rule, older, KeepReasons(self, low, enough))
 
     def _find_candidates(self, longer_than: int | None) -> list[int]:
         unmarked, rule = self._find_by_marker(is_cleared=False), self.rule

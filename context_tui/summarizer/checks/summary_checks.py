@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.jsontext import utf8_len
-from context_tui.summarizer.reply import CUT_REASONS, Usage
+from context_tui.summarizer.reply import CUT_REASONS, ReplyUsage
 from context_tui.summarizer.request import Message, list_message_blocks
 
 MIN_REPEATS = 3
@@ -72,7 +72,7 @@ _LABELS = {
 def check_summary(
     summary: str,
     head_messages: list[Message],
-    usage: Usage | None = None,
+    usage: ReplyUsage | None = None,
     stop_reason: str = "",
     sections: tuple[str, ...] = (),
     max_tokens: int | None = None,
@@ -101,7 +101,7 @@ def check_summary(
 
 
 def _check_not_cut(
-    usage: Usage | None, stop_reason: str, max_tokens: int | None, lacks_end: bool, cut_off: str
+    usage: ReplyUsage | None, stop_reason: str, max_tokens: int | None, lacks_end: bool, cut_off: str
 ) -> SummaryCheck:
     output_tokens = usage.output_tokens if usage is not None else None
     if cut_off:

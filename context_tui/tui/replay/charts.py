@@ -8,7 +8,7 @@ from operator import gt
 from typing import NamedTuple
 
 from context_tui.lab.price.breaks import MIN_COSTLY_TOKENS
-from context_tui.tui.comparison import Comparison, Lane
+from context_tui.tui.comparison import Lane, PolicyComparison
 from context_tui.tui.replay import sawtooth
 from context_tui.tui.replay.formatting import format_lane_title
 from context_tui.tui.widgets.styled_text import Run
@@ -79,7 +79,7 @@ class Charts:
         return next((place for place in self.places if place.top <= y < place.top + place.height), None)
 
 
-def build_sawtooth(comparison: Comparison, lane: Lane) -> sawtooth.Sawtooth | None:
+def build_sawtooth(comparison: PolicyComparison, lane: Lane) -> sawtooth.Sawtooth | None:
     """Return the chart data for a policy, or None if its replay is not finished."""
     result, recording = lane.result, comparison.recording
     if result is None or recording is None:
@@ -125,7 +125,7 @@ def _compute_block_lines(place: ChartPlace, has_title: bool) -> tuple[int, int]:
     return place.top + has_title, place.height - has_title - 1
 
 
-def draw_charts(comparison: Comparison, zoom: int, width: int, height: int) -> Charts:
+def draw_charts(comparison: PolicyComparison, zoom: int, width: int, height: int) -> Charts:
     """Draw the charts in *height* lines, with their common axis in the last line."""
     lanes = enumerate(comparison.lanes)
     sawtooths = {number: chart for number, lane in lanes if (chart := build_sawtooth(comparison, lane))}

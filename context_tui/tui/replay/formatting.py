@@ -27,7 +27,7 @@ from context_tui.text.numbers import (
 )
 from context_tui.text.sanitize import make_visible
 from context_tui.tokens.estimators import count_block_tokens, count_message_tokens
-from context_tui.tui.comparison import Comparison, Lane, LaneResult
+from context_tui.tui.comparison import Lane, LaneResult, PolicyComparison
 from context_tui.tui.rendering.formatting import format_line
 from context_tui.tui.rendering.layout import wrap_text
 from context_tui.tui.replay import sawtooth
@@ -55,7 +55,7 @@ Preview = Callable[[int, int], str]
 # The header
 
 
-def format_header(comparison: Comparison, progress: float, width: int) -> list[Run]:
+def format_header(comparison: PolicyComparison, progress: float, width: int) -> list[Run]:
     """Format the session and its sizes and, at the right edge, how the replay treats recorded compactions."""
     session, recording = comparison.session, comparison.recording
     window = session.window
@@ -81,7 +81,7 @@ def format_header(comparison: Comparison, progress: float, width: int) -> list[R
     return justify_runs([part for part in parts if part[1][0]], right, width)
 
 
-def format_backtest(comparison: Comparison, width: int) -> str:
+def format_backtest(comparison: PolicyComparison, width: int) -> str:
     """Format the number of recorded full compactions at which the agent's policy fires; "" if none is testable."""
     for backtest in comparison.backtests:
         testable = [each for each in backtest.results if each.testable and each.kind == "full"]
@@ -129,7 +129,7 @@ def format_lane_title(lane: Lane, selected: bool, width: int) -> list[Run]:
 # The call under the cursor
 
 
-def format_call_line(comparison: Comparison, width: int) -> list[Run]:
+def format_call_line(comparison: PolicyComparison, width: int) -> list[Run]:
     """Format the call under the cursor with the message that it produced and the context sizes; empty without calls."""
     recording, replay, call = comparison.recording, comparison.replay, comparison.call
     if recording is None or not recording.calls:
@@ -155,12 +155,12 @@ def format_call_line(comparison: Comparison, width: int) -> list[Run]:
     return justify_runs(parts, [], width)
 
 
-def count_compactions(comparison: Comparison) -> int:
+def count_compactions(comparison: PolicyComparison) -> int:
     """Return the number of recorded compactions: full, micro, and those inferred without a record."""
     return sum(is_compaction(event) for each in comparison.context_events.values() for event in each)
 
 
-def format_never_fires(comparison: Comparison) -> str:
+def format_never_fires(comparison: PolicyComparison) -> str:
     """Explain why the selected policy never fires, for example because recorded compactions prevent it."""
     lane, replay = comparison.selected_lane, comparison.replay
     later_events = (event for call, events in comparison.context_events.items() if call for event in events)
@@ -173,7 +173,7 @@ def format_never_fires(comparison: Comparison) -> str:
     return f"{lane.policy} {format_never_fired(replay)}{remedy}{end_text}"
 
 
-def format_nearest_firings(comparison: Comparison, width: int) -> list[list[Run]]:
+def format_nearest_firings(comparison: PolicyComparison, width: int) -> list[list[Run]]:
     """Format the last firing up to the cursor and the next one after it, or the reason why the policy never fires."""
     replay, recording, call = comparison.replay, comparison.recording, comparison.call
     if replay is None or recording is None:
@@ -192,7 +192,7 @@ def format_nearest_firings(comparison: Comparison, width: int) -> list[list[Run]
     return [[(shorten_at_word(f"{last_text}   {next_text}", width), MUTED)]]
 
 
-def format_event_lines(comparison: Comparison, width: int) -> Iterator[list[Run]]:
+def format_event_lines(comparison: PolicyComparison, width: int) -> Iterator[list[Run]]:
     """Yield lines about the recorded events at the call under the cursor, such as compactions and cache breaks."""
     if (found := comparison.cache_breaks.get(comparison.call)) and comparison.lab:
         unit = comparison.lab.cache_history.rate_table.unit
@@ -213,7 +213,9 @@ def format_event_lines(comparison: Comparison, width: int) -> Iterator[list[Run]
                         yield [("  back-test ", MUTED), (text, "")]
 
 
-def format_firing_lines(comparison: Comparison, firing: Firing, width: int, preview: Preview) -> Iterator[list[Run]]:
+def format_firing_lines(
+    comparison: PolicyComparison, firing: Firing, width: int, preview: Preview
+) -> Iterator[list[Run]]:
     """Yield lines about a firing, in order of importance: sizes, reason, price, later uses, largest items."""
     replay = comparison.replay
     count = len(replay.firings) if replay else 0
@@ -384,7 +386,7 @@ BASELINE_NAMES = {"keep": "as recorded", "ignore": "recorded compactions undone"
 SHORT_BASELINE_NAMES = {"keep": "as recorded", "ignore": "compactions undone"}
 
 
-def format_policy_table(comparison: Comparison, width: int, height: int) -> list[list[Run]]:
+def format_policy_table(comparison: PolicyComparison, width: int, height: int) -> list[list[Run]]:
     """Format the policy table in *height* lines: headings, the policies around the selected one, and the baseline."""
     lanes, recorded_mode = comparison.lanes, comparison.settings.recorded
     result = next((lane.result for lane in (comparison.selected_lane, *lanes) if lane.result), None)
@@ -449,7 +451,7 @@ def compute_first_visible(count: int, selected: int, height: int) -> int:
 # Without a chart
 
 
-def explain_missing_chart(comparison: Comparison) -> tuple[str, str]:
+def explain_missing_chart(comparison: PolicyComparison) -> tuple[str, str]:
     """Return why no chart is drawn and what the user can do, or two empty strings if one is drawn."""
     if comparison.recording is None:
         return "Preparing the recording…", ""

@@ -10,7 +10,7 @@ from textual.containers import Container
 from textual.content import Content
 
 from context_tui.lab.study import Study
-from context_tui.tui.comparison import Comparison, InspectorCommand
+from context_tui.tui.comparison import InspectorCommand, PolicyComparison
 from context_tui.tui.controller import Controller
 from context_tui.tui.reader.detail import Detail
 from context_tui.tui.reader.document import DocumentSource
@@ -38,7 +38,7 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
     VERTICAL_BREAKPOINTS = [(0, "-low"), (36, "-high")]
     BINDINGS = read_bindings("regrets")
 
-    def __init__(self, controller: Controller, comparison: Comparison, *, all_firings: bool = False) -> None:
+    def __init__(self, controller: Controller, comparison: PolicyComparison, *, all_firings: bool = False) -> None:
         """Create a screen for the firing under the cursor or, with *all_firings*, for all firings."""
         super().__init__()
         self.controller, self.comparison = controller, comparison

@@ -24,9 +24,9 @@ from context_tui.text.numbers import format_percent
 from context_tui.tui.command_line import format_replay_command
 from context_tui.tui.comparison import (
     MAX_POLICIES,
-    Comparison,
     InspectorCommand,
     LaneResult,
+    PolicyComparison,
     ReplayTask,
     format_limits,
     run_replay,
@@ -71,7 +71,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-middling"), (32, "-high"), (42, "-tall")]
 
-    def __init__(self, controller: Controller, comparison: Comparison) -> None:
+    def __init__(self, controller: Controller, comparison: PolicyComparison) -> None:
         super().__init__()
         policy_bindings = build_policy_bindings("Replay", "replay-", f"1–{MAX_POLICY_DIGIT}")
         bindings = [*read_bindings("replay-footer"), *policy_bindings, *read_bindings("replay-other")]

@@ -17,7 +17,7 @@ from context_tui.policies.agent_settings import (
 from context_tui.policies.base import find_nested_field
 from context_tui.policies.registry import POLICIES
 from context_tui.text.numbers import format_count, format_saving
-from context_tui.tui.comparison import Comparison, InspectorCommand, Lane
+from context_tui.tui.comparison import InspectorCommand, Lane, PolicyComparison
 from context_tui.tui.controller import Controller
 from context_tui.tui.rendering.formatting import format_difference
 from context_tui.tui.rendering.layout import TextPart
@@ -82,7 +82,7 @@ class ConfigurationScreen(TextScreen[None]):
         save_and_report(self, format_configuration(self._lane), f"{self._lane.policy}-configuration", "txt")
 
 
-def build_firing_parts(comparison: Comparison) -> Iterator[TextPart]:
+def build_firing_parts(comparison: PolicyComparison) -> Iterator[TextPart]:
     """Yield the totals and firings for each compared policy, with sizes in tokens."""
     result = next((lane.result for lane in comparison.lanes if lane.result), None)
     if result is not None:
@@ -139,7 +139,7 @@ class FiringsScreen(TextScreen[InspectorCommand | None]):
 
     BINDINGS = read_bindings("firings")
 
-    def __init__(self, controller: Controller, comparison: Comparison) -> None:
+    def __init__(self, controller: Controller, comparison: PolicyComparison) -> None:
         super().__init__("Firings in the replay", build_firing_parts(comparison))
         self._controller, self._comparison = controller, comparison
 

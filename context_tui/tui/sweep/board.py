@@ -26,7 +26,7 @@ from context_tui.session.session import Session
 from context_tui.session.window import ASSUMED_WINDOW, Window
 from context_tui.text.numbers import format_count
 from context_tui.text.sanitize import sanitize_line
-from context_tui.tui.comparison import Comparison
+from context_tui.tui.comparison import PolicyComparison
 
 MAX_PARAMETER_COLUMNS = 4
 
@@ -297,7 +297,7 @@ def format_value(value: Any) -> str:
     return sanitize_line(",".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
 
 
-def build_board(comparison: Comparison, row_cache: SweepRowCache | None = None) -> SweepBoard:
+def build_board(comparison: PolicyComparison, row_cache: SweepRowCache | None = None) -> SweepBoard:
     """Build a board with a grid for the selected policy and the other policies as they are set; may raise PlanError."""
     lane, session = comparison.selected_lane, comparison.session
     options = SweepOptions(**vars(comparison.settings))

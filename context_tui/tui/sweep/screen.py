@@ -29,7 +29,7 @@ from context_tui.policies.parameter_space import find_changed_values
 from context_tui.policies.versions import list_version_params
 from context_tui.text.numbers import format_cost
 from context_tui.tui.command_line import format_sweep_command
-from context_tui.tui.comparison import Comparison, InspectorCommand, Lane, format_limits
+from context_tui.tui.comparison import InspectorCommand, Lane, PolicyComparison, format_limits
 from context_tui.tui.controller import CommandRefused, Controller
 from context_tui.tui.saving import notify_briefly
 from context_tui.tui.sweep import formatting, plot, table
@@ -400,7 +400,7 @@ def build_screen(controller: Controller) -> SweepScreen:
 
 
 def build_comparison_screen(
-    controller: Controller, comparison: Comparison, adopt: AdoptSetting | None = None
+    controller: Controller, comparison: PolicyComparison, adopt: AdoptSetting | None = None
 ) -> SweepScreen:
     """Return a sweep screen for the policy selected on the replay screen; raises PlanError if it cannot be replayed.
 
@@ -430,7 +430,7 @@ def _adopt_in_inspector(controller: Controller, setting: SweepSetting) -> str:
     return f"Applied: {setting.name}"
 
 
-def _adopt_in_comparison(comparison: Comparison, setting: SweepSetting) -> str:
+def _adopt_in_comparison(comparison: PolicyComparison, setting: SweepSetting) -> str:
     lane, policy = comparison.selected_lane, setting.policy.name
     view = replace(lane.view, policy=policy, params=merge_params(lane.view.params, setting))
     if lane.policy == policy:

@@ -25,7 +25,7 @@ class RowMark(NamedTuple):
 NO_MARK = RowMark(" ", "kept")
 
 
-class Verdict(NamedTuple):
+class VerdictLabel(NamedTuple):
     """A verdict on a row: its glyph in the timeline, label in the legend, and a phrase such as ``would be cleared``."""
 
     glyph: str
@@ -34,15 +34,15 @@ class Verdict(NamedTuple):
 
 
 VERDICTS = {
-    "cleared": Verdict("-", "cleared", "would be cleared"),
-    "truncated": Verdict("~", "truncated", "would be truncated"),
-    "summarised": Verdict("S", "summarised", "would be summarised"),
-    "dropped": Verdict("D", "dropped", "would be dropped"),
-    "protected": Verdict("=", "protected"),
-    "gone": Verdict(".", "cleared before", "replaced by a placeholder"),
-    "before": Verdict("<", "not in this context"),
-    "after": Verdict(">", "after the point"),
-    "kept": Verdict(" "),
+    "cleared": VerdictLabel("-", "cleared", "would be cleared"),
+    "truncated": VerdictLabel("~", "truncated", "would be truncated"),
+    "summarised": VerdictLabel("S", "summarised", "would be summarised"),
+    "dropped": VerdictLabel("D", "dropped", "would be dropped"),
+    "protected": VerdictLabel("=", "protected"),
+    "gone": VerdictLabel(".", "cleared before", "replaced by a placeholder"),
+    "before": VerdictLabel("<", "not in this context"),
+    "after": VerdictLabel(">", "after the point"),
+    "kept": VerdictLabel(" "),
 }
 """Verdicts by name, in the order of the legend."""
 VERDICT_GLYPHS = {name: verdict.glyph for name, verdict in VERDICTS.items()}

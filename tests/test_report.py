@@ -163,7 +163,9 @@ def test_equal_lines_and_events_at_one_call_have_one_label(tmp_path: Path) -> No
         made.assistant(text("done"), use=usage(0, read=size + 4_000))
         size += 4_020
     session = made.write(tmp_path)
-    page = write(tmp_path / "a.html", session, "-P", "defect-microcompact", "-P", "claude-code-micro")
+    page = write(
+        tmp_path / "a.html", session, "-P", "defect-microcompact", "-P", "claude-code-micro", "--recorded", "keep"
+    )
     assert "<title>recorded, the same under defect-microcompact, the same under claude-code-micro</title>" in page
     assert page.count("<polyline") == 1
     assert "<title>call 9: recorded full compaction</title>" in page and "None" not in page
@@ -179,6 +181,33 @@ def test_equal_lines_and_events_at_one_call_have_one_label(tmp_path: Path) -> No
     assert "with the recorded compactions kept, adds no firing" in kept.replace("\\", "")
     assert re.search("fires \\d times? in 1 of 1 session, sub-agents included, recorded compactions undone", kept)
     assert "hypothetical" not in kept
+
+
+def test_the_answer_and_the_recommendation_judge_the_same_replay(tmp_path: Path) -> None:
+    made, size = recordings.Recording(), 10_000
+    for turn in range(8):
+        if turn in (3, 6):
+            made.boundary(size)
+            made.summary()
+            size = 10_000
+        made.user("go on")
+        made.assistant(call(f"c{turn}", "Grep", pattern=f"line_{turn % 2}_name"), use=usage(0, read=size))
+        made.results(result(f"c{turn}", f"src/part_{turn % 2}/line_{turn % 2}_name.py: of a file\n" * 700))
+        made.assistant(text("done"), use=usage(0, read=size + 9_000))
+        size += 9_020
+    session = made.write(tmp_path)
+    page = write(tmp_path / "a.md", session, "--window", 85_000).replace("\\", "")
+    answer, _, recommendation = page[: page.index("## Details")].partition("## Which setting")
+    (own,) = re.findall("^claude-code-auto .*with the recorded compactions undone, fires.*", answer, re.MULTILINE)
+    (needed,) = re.findall(r"needed later \(([\d,]+) tokens\)", own)
+    assert needed != "0" and f"(today {needed})" in recommendation
+    assert own.endswith("Its cost is not judged: the recording ran it.") and "$" not in own and " pay" not in own
+    (heads,) = re.findall(r"would have done\n\n(\| before message.*)", page)
+    assert heads == "| before message | change | tokens before | after |"
+    page = write(
+        tmp_path / "b.md", session, "--window", 85_000, "-P", "claude-code-auto", "-p", "trigger_reserve=30000"
+    )
+    assert "not judged" not in page and "without the recorded compactions (hypothetical): saves" in page
 
 
 @pytest.mark.parametrize("model", ["claude-sonnet-4-5", "unheard-of"])

@@ -141,6 +141,15 @@ def _format_overview(lab: Lab) -> str:
     return f"Recorded by {session.info.format}{model}, window {window.tokens:,} tokens: {text}."
 
 
+def _is_as_recorded(study: Study) -> bool:
+    """Return whether a policy is what the recording did: its agent's own, which compacted there with these settings."""
+    replay, facts = study.replay, study.replay.session.facts
+    kinds = {each.kind for each in facts.compactions if each.trigger != "manual"}
+    own_policies = find_own_policies(replay.session)
+    is_own = any(own_policies.get(kind) == replay.policy for kind in kinds)
+    return is_own and replay.params == build_recorded_params(POLICIES[replay.policy], {}, facts)
+
+
 def _format_study(study: Study) -> str:
     replay, regret = study.replay, study.regret
     label = format_replay_label(replay)
@@ -148,14 +157,13 @@ def _format_study(study: Study) -> str:
         label += f", with the recorded compactions {'kept' if replay.recorded == 'keep' else 'undone'},"
     if not replay.firings:
         return f"{label} {format_never_fired(replay)}."
-    savings = format_savings(study.price)
     needed_text = f"{regret.used_later:,} of {format_count(regret.dropped, 'dropped block')} were needed later"
-    table = study.price.rate_table
-    unit = "" if table.unit == "USD" else f" Costs are in {table.note}."
-    return (
-        f"{label} fires {format_count(len(replay.firings), 'time')}. {savings[0].upper()}{savings[1:]} "
-        f"{needed_text} ({regret.tokens_used_later:,} tokens).{unit}"
-    )
+    sentences = f"{needed_text} ({regret.tokens_used_later:,} tokens).", "Its cost is not judged: the recording ran it."
+    if not _is_as_recorded(study):
+        savings, table = format_savings(study.price), study.price.rate_table
+        unit = () if table.unit == "USD" else (f"Costs are in {table.note}.",)
+        sentences = f"{savings[0].upper()}{savings[1:]}", sentences[0], *unit
+    return " ".join((f"{label} fires {format_count(len(replay.firings), 'time')}.", *sentences))
 
 
 def _build_compaction_table(session: Session) -> Table:
@@ -190,12 +198,12 @@ def _build_size_chart(lab: Lab, studies: Sequence[Study]) -> SizeChart:
 
 def _build_study_tables(study: Study, with_text: bool) -> list[Table]:
     replay, unit, label = study.replay, study.price.rate_table.unit, format_replay_label(study.replay)
-    columns = 7 if with_text else 6
+    columns, firing_columns = 7 if with_text else 6, 4 if _is_as_recorded(study) else 6
     firings, cases = list[Sequence[object]](), list[Sequence[object]]()
     for firing, cost in zip(replay.firings, study.price.firings, strict=True):
         outlook, saving = f"{format_break_even(cost)}: {VERDICT_TEXTS[cost.verdict]}", format_saving(-cost.cost, unit)
         sizes = firing.before, firing.after
-        firings.append((f"#{firing.message:,}", format_firing(firing), *sizes, outlook, saving))
+        firings.append((f"#{firing.message:,}", format_firing(firing), *sizes, outlook, saving)[:firing_columns])
     firing_heads = "before message", "change", "tokens before", "after", "breaks even", f"cost ({unit})"
     for case in sorted(study.regret.cases, key=lambda case: -case.tokens):
         block = _describe_block(replay.session.facts, case, with_text)
@@ -203,7 +211,8 @@ def _build_study_tables(study: Study, with_text: bool) -> list[Table]:
         cases.append((f"#{case.message:,}", block, case.tokens, *use)[:columns])
     case_heads = "message", "content", "tokens", "dropped before", "needed at", "by", "evidence"
     later = f"What {label} would have dropped although needed later, largest first"
-    return [Table(f"What {label} would have done", firing_heads, firings), Table(later, case_heads[:columns], cases)]
+    firing_table = Table(f"What {label} would have done", firing_heads[:firing_columns], firings)
+    return [firing_table, Table(later, case_heads[:columns], cases)]
 
 
 def _describe_block(facts: Facts, case: RegretCase, with_path: bool) -> str:

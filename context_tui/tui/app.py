@@ -43,6 +43,7 @@ from context_tui.tui.threads import join_threads
 from context_tui.tui.widgets.bindings import check_keymap
 
 if TYPE_CHECKING:
+    from context_tui.lab.study import StudySettings
     from context_tui.lab.sweep.results import Sweep
     from context_tui.library.discovery import SessionEntry
     from context_tui.policies.base import Params
@@ -307,14 +308,17 @@ class ContextTuiApp(App[None]):
         if inspector is None or inspector.controller.is_reading:
             self.notify("A report needs a session that has been read", severity="warning", markup=False)
             return
+        from context_tui.lab.study import StudySettings
         from context_tui.tui.replay.screen import ReplayScreen
 
-        lanes = self.screen.comparison.lanes if isinstance(self.screen, ReplayScreen) else []
+        comparison = self.screen.comparison if isinstance(self.screen, ReplayScreen) else None
+        requests = [(lane.policy, lane.params) for lane in comparison.lanes] if comparison else []
         self.notify("Writing the report", markup=False, timeout=3)
-        self._write_report(inspector.controller.recorded_session, [(lane.policy, lane.params) for lane in lanes])
+        settings = comparison.settings if comparison else StudySettings("ignore")
+        self._write_report(inspector.controller.recorded_session, requests, settings)
 
     @work(thread=True, exclusive=True, group="report")
-    def _write_report(self, session: Session, requests: Sequence[tuple[str, Params]]) -> None:
+    def _write_report(self, session: Session, requests: Sequence[tuple[str, Params]], settings: StudySettings) -> None:
         from context_tui.errors import Error
         from context_tui.export.report import list_own_policies
         from context_tui.export.report_page import write_session_report
@@ -326,7 +330,7 @@ class ContextTuiApp(App[None]):
         pairs = [(POLICIES[name], params) for name, params in requests] or list_own_policies(session)
         severity: SeverityLevel = "information"
         try:
-            studies = [lab.run_study(*pair) for pair in pairs]
+            studies = [lab.run_study(*pair, settings) for pair in pairs]
             path = write_session_report(lab, studies, find_working_folder(), lambda text: mask_text(text)[0])
             message = f"Report written: {path}"
         except Error as error:

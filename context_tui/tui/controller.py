@@ -20,6 +20,7 @@ from context_tui.tui.jump_points import (
     JumpPoint,
     find_break_points,
     find_jump_points,
+    find_next,
     find_next_changed,
     find_next_jump,
 )
@@ -118,6 +119,13 @@ class Controller:
             break_points = self._break_points[1]
             self._jump_points = key, find_jump_points(view.session, view.policy, points, first_effect, break_points)
         return self._jump_points[1]
+
+    @property
+    def next_firing(self) -> int | None:
+        """The message before which the policy next fires, wrapping around; -1 for never, None until it is known."""
+        firings = self.analysis.get_firings(self.view)
+        at = find_next(firings.points, self.view.point, 1) if firings else None
+        return at if firings is None or at is not None else -1
 
     # Token measures
 
@@ -370,6 +378,15 @@ class Controller:
             reason = f"No other jump points: {self.jump_points[0].reason}" if self.jump_points else ""
             raise CommandRefused(reason or "No jump points: this policy never fires here")
         self.plan_before(point.at)
+
+    def move_to_firing(self) -> None:
+        """Move the planning point to where the policy next fires, wrapping around."""
+        at = self.next_firing
+        if at is None or at < 0:
+            raise CommandRefused(
+                "Still finding where the policy fires" if at is None else "The policy never fires here"
+            )
+        self.plan_before(at)
 
     def move_to_compaction(self, step: int) -> None:
         """Move the planning point to the next (+1) or previous (-1) compaction that was recorded or inferred."""

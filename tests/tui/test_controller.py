@@ -14,12 +14,14 @@ from context_tui.session.session import SessionInfo
 from context_tui.session.values import Kind
 from context_tui.session.window import Window
 from context_tui.tokens.context_size import SizeSource
-from context_tui.tui.analysis import compute_context_sizes
+from context_tui.tui.analysis import TriggerFirings, compute_context_sizes
 from context_tui.tui.controller import CommandRefused, Controller
 from context_tui.tui.inspector.breakdown import build_breakdown_rows
+from context_tui.tui.inspector.outcome import format_trigger_variants
 from context_tui.tui.loading import ReadFailure, SessionLoader, SessionSnapshot
 from context_tui.tui.options import InspectorOptions
 from context_tui.tui.timeline.rows import TURN_HEAD, Location, TimelineRows
+from context_tui.tui.widgets.bindings import read_default_keys
 from tests.formats.recordings import Recording, call, text, usage
 from tests.tui.inspecting import file_of, session
 
@@ -225,6 +227,21 @@ def test_commands_that_do_nothing_here_say_why() -> None:
     assert refused(controller.toggle_cut) == "This message is not in the context; select another one"
     controller.toggle_point()
     assert controller.view.at is None
+
+
+def test_the_key_of_the_hint_goes_to_the_firing_that_it_names() -> None:
+    controller = opened()
+    assert controller.next_firing is None and "Still finding" in refused(controller.move_to_firing)
+    controller.analysis.store_firings(controller.view, TriggerFirings([]))
+    assert controller.next_firing == -1 and "never fires" in refused(controller.move_to_firing)
+    controller.analysis.store_firings(controller.view, TriggerFirings([7, 11]))
+    controller.plan_before(1)
+    for at in (7, 11, 7):
+        panel = format_trigger_variants(controller.view.plan, controller.next_firing) if controller.view.plan else []
+        assert f"fires at #{at}, press" in str(panel)
+        controller.move_to_firing()
+        assert controller.view.at == at
+    assert read_default_keys()["firing-next"] == ["!"]
 
 
 def test_the_text_of_what_is_selected_is_copied() -> None:

@@ -338,8 +338,8 @@ def test_one_next_step_is_named_for_each_state() -> None:
     compacting = firing.with_policy("defect-compact").with_param("defect-compact", "threshold", 1)
     assert format_next_step(compacting, 0, settings) == "Next: a summarises in a copy"
     assert format_next_step(idle, None, settings) == "", "where it first fires is not known yet"
-    assert format_next_step(idle, 12, settings) == "Next: } goes to #12, where it would first have fired"
-    assert format_next_step(idle, 12, settings, 78) == "Next: } goes to #12, where it fires"
+    assert format_next_step(idle, 12, settings) == "Next: ! goes to #12, where it would have fired"
+    assert format_next_step(idle, 12, settings, 78) == "Next: ! goes to #12, where it fires"
     assert format_next_step(idle, -1, settings[:1]) == "Next: P chooses another policy", "no value of it makes it fire"
     unchanged = firing.with_param("defect-microcompact", "min_clear_tokens", 100_000)
     assert unchanged.plan and not unchanged.plan.has_changes

@@ -23,7 +23,7 @@ MICRO, FULL, KODA = "defect-microcompact", "defect-compact", "koda-microcompact"
 def show(panel: ParameterPanel, policy: str, first: int | None = None, **values: Any) -> None:
     """Show a policy at these settings on the sample, and the curve of the chosen one."""
     view = View(SESSION, policy=policy, params={policy: values})
-    panel.show(view, first=first)
+    panel.show(view, next_firing=first)
     points = panel.curve_values
     if points:
         panel.show_curve(panel.selected, points, view.compute_curve(panel.selected, points))

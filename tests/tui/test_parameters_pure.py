@@ -404,13 +404,13 @@ def test_the_difference_is_named(change: tuple[str, Any, Any], old: PlanOutcome,
 
 def test_the_trigger_says_where_it_would_have_fired() -> None:
     made = plan(sample(), "defect-microcompact")
-    begun = "would not fire now (first at #1,204, press })"
+    begun = "would not fire now (fires at #1,204, press !)"
     source, why, numbers, verdict, least = map(text, format_trigger_variants(made, 1_204))
     assert source.startswith(f"{begun}: ") and " tokens < limit 120,000" in source and source.endswith(" since then)")
     assert why.startswith(f"{begun}: ") and " tokens < limit 120,000" in why
     assert numbers.startswith(f"{begun}: has ") and numbers.endswith(", limit 120k") and verdict == begun
     assert (
-        least == "fires first at #1,204, press }"
+        least == "fires at #1,204, press !"
         and text(format_trigger_variants(made, -1)[-1]) == "would not have fired so far"
     )
     assert " (nor so far): " in text(format_trigger_variants(made, -1)[0])

@@ -25,10 +25,10 @@ MAX_WRAP_LOSS = 12
 """Cells that a wrapped line is assumed to leave blank at its end."""
 
 
-def format_next_step(view: View, first_firing: int | None, parameters: Iterable[Parameter], width: int = 200) -> str:
+def format_next_step(view: View, next_firing: int | None, parameters: Iterable[Parameter], width: int = 200) -> str:
     """Format the key to try next, as in ``Next: a summarises in a copy``, or "" if nothing can be planned.
 
-    *first_firing* is the message before which the policy would first have fired, -1 if it never would, or None if it is
+    *next_firing* is the message before which the policy would next have fired, -1 if it never would, or None if it is
     unknown. *parameters* are the policy's settings.
     """
     plan = view.plan
@@ -36,11 +36,11 @@ def format_next_step(view: View, first_firing: int | None, parameters: Iterable[
         return ""
     is_active = plan.trigger.fires or plan.trigger.by_hand
     if not is_active:
-        if first_firing is None:
+        if next_firing is None:
             return ""
-        if first_firing >= 0:
-            point = f"Next: }} goes to #{first_firing:,}"
-            forms = f"{point}, where it would first have fired", f"{point}, where it fires", point
+        if next_firing >= 0:
+            point = f"Next: ! goes to #{next_firing:,}"
+            forms = f"{point}, where it would have fired", f"{point}, where it fires", point
             return choose_form(forms, width // 2)
         for parameter in parameters if plan.has_changes else ():
             if step := _find_step_to_firing(view, parameter):

@@ -171,20 +171,20 @@ def format_planned_effect(plan: Plan) -> str:
     return effect
 
 
-def format_trigger_variants(plan: Plan, first: int | None) -> list[Paragraph]:
-    """Format whether the policy would fire now, and why, or where it first would have fired, in several lengths.
+def format_trigger_variants(plan: Plan, next_firing: int | None) -> list[Paragraph]:
+    """Format whether the policy would fire now, and why, or where it would have fired, in several lengths.
 
-    *first* is the message before which the policy would first have fired, -1 if it never would, or None if unknown.
+    *next_firing* is the message before which the policy would next have fired, -1 for never, or None if unknown.
     """
     trigger = plan.trigger
     verdict, style = ("would fire now", f"bold {GOOD}") if trigger.fires else ("would not fire now", f"bold {WARN}")
     verdict_runs: list[Run] = [(verdict, style)]
     shortest: list[list[Run]] = []
-    if not trigger.fires and first is not None:
+    if not trigger.fires and next_firing is not None:
         idle = "the recording compacts here" if find_full_compaction(plan.context) else "nor so far"
-        point = f"first at #{first:,}, press\u00a0}}" if first >= 0 else idle
-        verdict_runs = [(f"{verdict} (", style), (f"{point})", style if first >= 0 else MUTED)]
-        shortest = [[(f"fires {point}" if first >= 0 else "would not have fired so far", style)]]
+        point = f"fires at #{next_firing:,}, press\u00a0!" if next_firing >= 0 else idle
+        verdict_runs = [(f"{verdict} (", style), (f"{point})", style if next_firing >= 0 else MUTED)]
+        shortest = [[(point if next_firing >= 0 else "would not have fired so far", style)]]
     # The colon belongs to the run before it, because lines are broken between the words of a run.
     opening: list[Run] = [*verdict_runs[:-1], (f"{verdict_runs[-1][0]}: ", verdict_runs[-1][1])]
     with_reason: list[Run] = [*opening, (trigger.reason, "")]

@@ -94,14 +94,9 @@ class InspectorPanes:
 
     def draw_panel(self) -> None:
         """Draw the policy's settings with the plan's outcome, trigger and first firing."""
-        view, first = self._controller.view, self._find_first_firing()
-        self._screen.query_one(ParameterPanel).show(view, first=first, token_table=self._controller.token_table)
+        view, at = self._controller.view, self._controller.next_firing
+        self._screen.query_one(ParameterPanel).show(view, next_firing=at, token_table=self._controller.token_table)
         self.draw_title()
-
-    def _find_first_firing(self) -> int | None:
-        """Return the message before which the policy first fires, -1 if it never does, or None until it is known."""
-        firings = self._controller.analysis.get_firings(self._controller.view)
-        return None if firings is None else firings.points[0] if firings.points else -1
 
     def draw_title(self) -> None:
         """Draw the title of the settings: the policy's name and as much of its description as fits."""
@@ -191,7 +186,7 @@ class InspectorPanes:
             settings = "" if options.policy or options.settings else format_settings(view.params)
             parameters = screen.query_one(ParameterPanel).rows.parameters
             if not controller.is_following:
-                step = notices.format_next_step(view, self._find_first_firing(), parameters, width)
+                step = notices.format_next_step(view, controller.next_firing, parameters, width)
             keys = notices.format_key_hint(demo=options.demo, settings=settings, width=width - len(step) - 3)
         lines = 1 if is_low or keys else 2
         points = [] if view.at is None else controller.jump_points  # costly, and named only before a point

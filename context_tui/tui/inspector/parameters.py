@@ -134,10 +134,10 @@ class ParameterPanel(Widget):
         """The name of the selected setting, or "" if the policy has none."""
         return self.rows.current_parameter.name if self.rows.current_parameter else ""
 
-    def show(self, view: View, *, first: int | None = None, token_table: TokenTable | None = None) -> None:
+    def show(self, view: View, *, next_firing: int | None = None, token_table: TokenTable | None = None) -> None:
         """Show the settings in effect at the view's point and the outcome of its plan, measured by *token_table*.
 
-        *first* is the message before which the policy first fires, -1 if it never does, or None until that is known.
+        *next_firing* is the message before which the policy next fires, -1 for never, or None until that is known.
         """
         policy, params, context, plan = view.policy, view.policy_params, view.context, view.plan
         definition = POLICIES[policy]
@@ -162,7 +162,7 @@ class ParameterPanel(Widget):
             version = format_recording_version(policy, params, context.facts)
             paragraphs.append([[[(text, MUTED)]] for text in (recorded.removeprefix(f"{policy} "), version)])
         if plan:
-            paragraphs.append(MANUAL_KEYS_HELP if plan.trigger.by_hand else format_trigger_variants(plan, first))
+            paragraphs.append(MANUAL_KEYS_HELP if plan.trigger.by_hand else format_trigger_variants(plan, next_firing))
         self.outcome.show(paragraphs, self._needed_curve_height)
         if self.rows.current_parameter and self.curve.setting_name == self.selected:
             self.curve.set_current(self.rows.current_parameter.get_effective_value(values[self.selected]))

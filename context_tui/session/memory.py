@@ -64,7 +64,7 @@ def from_messages(messages: Iterable[Message]) -> Session:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Origin:
     """The recorded message that a message in a derived session comes from, and the new texts of its changed blocks."""
 

@@ -88,7 +88,8 @@ class Spans(Sequence[int]):
 
     def __init__(self, *ranges: range) -> None:
         self.ranges = tuple(filter(None, ranges))
-        self._ends = list(accumulate(map(len, self.ranges)))
+        # Computed when needed where there are few ranges, because there may be spans for every compaction.
+        self._ends = list(accumulate(map(len, self.ranges))) if len(self.ranges) > 8 else None
 
     @classmethod
     def from_numbers(cls, numbers: Iterable[int]) -> Spans:
@@ -120,7 +121,7 @@ class Spans(Sequence[int]):
         return Spans(*pieces)
 
     def __len__(self) -> int:
-        return self._ends[-1] if self._ends else 0
+        return self._ends[-1] if self._ends else sum(map(len, self.ranges))
 
     def __iter__(self) -> Iterator[int]:
         return chain.from_iterable(self.ranges)
@@ -138,8 +139,9 @@ class Spans(Sequence[int]):
         if isinstance(place, slice):
             return list(self)[place]
         at = range(len(self))[place]
-        span = bisect_right(self._ends, at)
-        return self.ranges[span][at - self._ends[span]]
+        ends = self._ends or list(accumulate(map(len, self.ranges)))
+        span = bisect_right(ends, at)
+        return self.ranges[span][at - ends[span]]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and len(self) == len(other) and all(map(int.__eq__, self, other))

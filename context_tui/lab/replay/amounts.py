@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from context_tui.session.blocks import BYTES_PER_TOKEN, bytes_to_tokens
 from context_tui.session.context import Body
@@ -31,8 +31,8 @@ _INDEX_OF_KIND = {
 class AmountList:
     """A list of amounts in one array, which takes an eighth of the memory of a list of tuples."""
 
-    def __init__(self) -> None:
-        self._numbers = array("q")
+    def __init__(self, typecode: Literal["i", "q"] = "q") -> None:
+        self._numbers = array(typecode)
 
     def __getitem__(self, row: int) -> Amount:
         width = len(ZERO_AMOUNT)

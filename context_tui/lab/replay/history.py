@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress, islice
-from typing import Any, overload
+from typing import Any
 
 from context_tui.compaction.apply import iterate_result_entries
 from context_tui.compaction.changes import collect_bodies
@@ -21,39 +21,44 @@ from context_tui.lab.replay.amounts import (
 from context_tui.lab.replay.recording import RecordedEvent, Recording
 from context_tui.lab.replay.result import CompactionHandling, find_changed_rows
 from context_tui.session.context import Body, Context
-from context_tui.session.values import Kind, Role
+from context_tui.session.values import Kind, Role, Spans
 from context_tui.tokens.context_index import ContextIndex, index_context
 from context_tui.tokens.estimators import Images, bytes4, count_images, count_message_tokens
 from context_tui.tokens.running_sizes import PastReasoning
 
 
-class ArrayPrefix(Sequence[int]):
-    """A read-only view of the numbers that an array has now; numbers appended later are not part of it."""
+class MessageOrder:
+    """The order of a history until its next rearrangement: an array that grows, or at the end perhaps spans."""
 
-    __slots__ = ("_length", "_numbers")
+    __slots__ = ("numbers",)
 
     def __init__(self, numbers: array[int]) -> None:
-        self._numbers, self._length = numbers, len(numbers)
+        self.numbers: array[int] | Spans = numbers
+
+    def finish(self) -> None:
+        """Store the numbers as spans if that takes less memory; none is appended any more."""
+        spans = Spans.from_numbers(self.numbers)
+        if len(spans.ranges) * 50 < len(spans):  # a range with its numbers takes as much as 50 numbers of an array
+            self.numbers = spans
+
+
+class OrderPrefix(Sequence[int]):
+    """A read-only view of the numbers that an order has now; numbers appended later are not part of it."""
+
+    __slots__ = ("length", "shared")
+
+    def __init__(self, shared: MessageOrder, length: int) -> None:
+        self.shared, self.length = shared, length
 
     def __len__(self) -> int:
-        return self._length
+        return self.length
 
     def __iter__(self) -> Iterator[int]:
-        return islice(self._numbers, self._length)
+        return islice(self.shared.numbers, self.length)
 
-    @overload
-    def __getitem__(self, place: int) -> int: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[int]: ...
-
-    def __getitem__(self, place: int | slice) -> int | Sequence[int]:
-        if isinstance(place, slice):
-            first, end, step = place.indices(self._length)
-            return (self._numbers[first:end:step] if step > 0 else self._numbers[: self._length][place]).tolist()
-        if not -self._length <= place < self._length:
-            raise IndexError(place)
-        return self._numbers[place if place >= 0 else self._length + place]
+    def __getitem__(self, place: Any) -> Any:
+        numbers, places = self.shared.numbers, range(self.length)[place]
+        return [*map(numbers.__getitem__, places)] if isinstance(places, range) else numbers[places]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and len(self) == len(other) and all(map(int.__eq__, self, other))
@@ -83,26 +88,21 @@ class VersionedBodies(dict[int, Body]):
 
     def take_snapshot(self) -> Mapping[int, Body]:
         """Return a view of the current replacements that later changes do not affect."""
-        return _BodiesSnapshot(self._versions, self._changes)
+        return BodiesSnapshot(self._versions, self._changes, len(self._versions))
 
 
-class _BodiesSnapshot(Mapping[int, Body]):
+class BodiesSnapshot(Mapping[int, Body]):
     """Read-only view of the replaced bodies as they were after a number of changes."""
 
-    __slots__ = ("_changes", "_length", "_versions")
+    __slots__ = ("changes", "length", "versions")
 
-    def __init__(self, versions: dict[int, _BodyVersion], changes: int) -> None:
-        self._versions, self._changes, self._length = versions, changes, len(versions)
-
-    @property
-    def version(self) -> tuple[int, int]:
-        """Two values that identify the bodies of the snapshot: the id of the table, and its number of changes."""
-        return id(self._versions), self._changes
+    def __init__(self, versions: dict[int, _BodyVersion], changes: int, length: int) -> None:
+        self.versions, self.changes, self.length = versions, changes, length
 
     def get(self, row: int, default: object = None) -> Body | None:  # type: ignore[override]
         """Return the body in place of a block; None if the block is as recorded."""
-        version = self._versions.get(row)
-        while version is not None and version[0] > self._changes:
+        version = self.versions.get(row)
+        while version is not None and version[0] > self.changes:
             version = version[2]
         return None if version is None else version[1]
 
@@ -116,10 +116,10 @@ class _BodiesSnapshot(Mapping[int, Body]):
         return isinstance(row, int) and self.get(row) is not None
 
     def __iter__(self) -> Iterator[int]:
-        return islice(self._versions, self._length)  # a dict keeps the order of insertion
+        return islice(self.versions, self.length)  # a dict keeps the order of insertion
 
     def __len__(self) -> int:
-        return self._length
+        return self.length
 
 
 _ASSISTANT = int(Role.ASSISTANT)
@@ -144,6 +144,7 @@ class ReplayHistory:
     def __init__(self, recording: Recording, recorded: CompactionHandling) -> None:
         self.recording, self.recorded = recording, recorded
         self.order = array("i")  # replayed contexts hold many orders, and a list takes nine times as much
+        self._shared_order = MessageOrder(self.order)  # that of the contexts
         self.end_message = 0
         self.replaced = VersionedBodies()
         self.removed_by_policy: dict[int, int] = {}
@@ -153,7 +154,7 @@ class ReplayHistory:
         self.floor = 0
         self.generation = 0
         self.changed_from: int | None = None
-        self._recorded_block_count = len(recording.session.facts.kind)
+        self._recorded_block_count = recording.session.block_count
         self._dropped: set[int] = set()
         self._epoch_start = 0
         self._cleared: dict[int, Body] = {}  # by the recording, including earlier contexts
@@ -186,7 +187,7 @@ class ReplayHistory:
         """Build the context that the policy sees at this point."""
         self._clear_context_memo()
         facts, content = self.recording.facts, self.recording.content
-        order, replaced = ArrayPrefix(self.order), self.replaced.take_snapshot()
+        order, replaced = OrderPrefix(self._shared_order, len(self.order)), self.replaced.take_snapshot()
         context = Context(
             facts, self.end_message, order, self._epoch_start, replaced, last_rewrite=self.floor, content=content
         )
@@ -196,6 +197,11 @@ class ReplayHistory:
             self._context_index.extend(context, self.order, self.replaced)
         self._context = context
         return context
+
+    def _set_order(self, order: Iterable[int]) -> None:
+        self._shared_order.finish()
+        self.order = array("i", order)
+        self._shared_order = MessageOrder(self.order)
 
     def _clear_context_memo(self) -> None:
         """Forget the last context and clear its cached results, which would keep the index in memory."""
@@ -256,7 +262,7 @@ class ReplayHistory:
             present = set(order)
             removed_rows = self._iter_rows(message for message in self.order if message not in present)
             self._mark_removed(self.removed_by_recording, removed_rows, event.at)
-            self.order = array("i", (message for message in order if message not in self._dropped))
+            self._set_order(message for message in order if message not in self._dropped)
             owner = recording.facts.block_message
             if any(owner[row] not in present for row in self.replaced):
                 bodies = {row: body for row, body in self.replaced.items() if owner[row] in present}
@@ -366,7 +372,7 @@ class ReplayHistory:
         first_changed = next((at for at, (a, b) in pairs if a != b), len(order))
         self._mark_removed(self.removed_by_policy, self._iter_rows(removed), self.end_message)
         self._dropped |= removed
-        self.order = array("i", order)
+        self._set_order(order)
         self._epoch_start = self.end_message
         self._recount()
         self.estimate = self._estimate_tokens()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from statistics import median
@@ -88,8 +89,8 @@ class AppendedContent(NamedTuple):
     """
 
     is_appended: list[bool]
-    tokens: list[int]
-    results: list[int]
+    tokens: array[int]
+    results: array[int]
     amounts: AmountList
 
 
@@ -97,7 +98,7 @@ class Recording:
     """A session with the data that all of its replays share.
 
     Attributes:
-        facts: a copy of the session's facts; replays add their summaries as messages after the last one.
+        facts: the session's facts or, once a replay has inserted a summary, a copy with them after its messages.
         calls: every model call with recorded usage, in order, or every reply if the file records no usage.
         checkpoints: messages before which a runtime may check its trigger, with their phases, in order.
         is_sent: for each message, whether a model ever received it.
@@ -112,7 +113,7 @@ class Recording:
 
     def __init__(self, session: Session) -> None:
         facts, length = session.facts, len(session)
-        self.session, self.facts = session, facts.copy()
+        self.session, self.facts = session, facts
         self.calibrations: list[Calibration] = calibrate(facts)
         self.is_sent = [not facts.flags[message] & MessageFlag.NOT_SENT for message in range(length)]
         self.events = _find_events(session)
@@ -137,7 +138,7 @@ class Recording:
         self.summary_tokens = round(median(sizes)) if sizes else DEFAULT_SUMMARY_TOKENS
         self.content = _SummaryContent(session.content)
         self._replies = frozenset(facts.request_message)
-        self._amounts = AmountList()  # by message of the session
+        self._amounts = AmountList("i")  # by message of the session
         fixed_blocks = find_fixed_blocks(facts)
         self._standing_bodies = dict.fromkeys(fixed_blocks, REMOVED_BODY)
         self._standing_messages = frozenset(facts.block_message[row] for row in fixed_blocks)
@@ -239,7 +240,7 @@ class Recording:
             facts, result = self.facts, int(Kind.TOOL_RESULT)
             undone = self.undoable_messages if recorded == "ignore" else frozenset[int]()
             is_appended = [is_sent and message not in undone for message, is_sent in enumerate(self.is_sent)]
-            tokens, results, amounts, amount = [0], [0], AmountList(), ZERO_AMOUNT
+            tokens, results, amounts, amount = array("q", [0]), array("q", [0]), AmountList(), ZERO_AMOUNT
             amounts.append(amount)
             for message, is_new in enumerate(is_appended):
                 rows = [*facts.blocks_of(message)] if is_new else []
@@ -296,6 +297,8 @@ class Recording:
         inserted = self._inserted.setdefault((insert, summary_tokens), [])
         number = next((number for number in inserted if number not in messages), None)
         if number is None:
+            if self.facts is self.session.facts:
+                self.facts = self.facts.copy()
             role = Role.ASSISTANT if insert.role == "assistant" else Role.USER
             number = self.facts.add_message(role, MessageFlag.SUMMARY if insert.holds_summary else 0)
             text = insert.format_text("." * summary_tokens * BYTES_PER_TOKEN)

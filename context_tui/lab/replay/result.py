@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -44,7 +44,7 @@ class Firing:
         message: the message before which it took effect.
         decided: the message before which the trigger fired; earlier than ``message`` for a background summary.
         policy: the policy that fired, or the step of a chain.
-        plan: its plan, made at ``decided``.
+        stored_plan: its plan, perhaps in compact form; ``plan`` is the plan itself, made at ``decided``.
         before, after: tokens of the call without the firing, and with it (including the summary).
         cache_cut: tokens that decide the cost.
         cleared, truncated: numbers of cleared and of truncated results.
@@ -56,7 +56,7 @@ class Firing:
     message: int
     decided: int
     policy: str
-    plan: Plan
+    stored_plan: Plan | Callable[[], Plan]
     before: int
     after: int
     cache_cut: CacheCut
@@ -66,6 +66,10 @@ class Firing:
     summarised: int
     believed: int | None
     reason: str
+
+    @property
+    def plan(self) -> Plan:
+        return self.stored_plan if isinstance(self.stored_plan, Plan) else self.stored_plan()
 
 
 def find_changed_rows(plan: Plan) -> frozenset[int]:

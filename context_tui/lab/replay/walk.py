@@ -27,6 +27,7 @@ from context_tui.lab.replay.amounts import (
     subtract_amounts,
 )
 from context_tui.lab.replay.history import ReplayHistory
+from context_tui.lab.replay.packed_plans import pack_plan
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import (
     NEVER_REMOVED,
@@ -150,6 +151,7 @@ class Walk:
         self.sizes: list[int] = []
         self.unchanged_prefixes: list[int] = []
         self.firings: list[Firing] = []
+        self.last_whole_plan: Plan | None = None  # of a firing
         self.pending_firings: list[_PendingFiring] = []
         self.background_summary: _BackgroundSummary | None = None
         self.last_reported: tuple[int, Usage] | None = None  # reply and usage of the last call with a recorded size
@@ -367,7 +369,9 @@ class Walk:
         unchanged_prefix = self._compute_prefix_before(after, change.amount_before, change.amount_after, weights)
         before = self._compute_size(change.before, recorded_amount, weights)
         cache_cut = CacheCut(unchanged_prefix, summarizer_input, summarizer_output)
-        decision = change.message, change.decided, change.step.policy.name, plan
+        stored_plan = pack_plan(plan, self.last_whole_plan)
+        self.last_whole_plan = plan if stored_plan is plan else self.last_whole_plan
+        decision = change.message, change.decided, change.step.policy.name, stored_plan
         counts = cleared, truncated, plan.messages_dropped - summarised, summarised
         reasons = change.believed, plan.trigger.reason
         self.firings.append(Firing(self.call, *decision, before, after, cache_cut, *counts, *reasons))

@@ -118,9 +118,14 @@ def count_truncated_bytes(cut: Truncate) -> int:
 
 
 def _build_truncated(name: str, cut: Truncate, rows: list[int], tokens: int) -> BodyChanges:
+    change = _build_truncation(name, cut)
+    return UniformChanges(rows, change), tokens - len(rows) * change.body.tokens
+
+
+@lru_cache(maxsize=64)
+def _build_truncation(name: str, cut: Truncate) -> Change:
     body = Body(None, count_truncated_bytes(cut))
-    change = Change("truncate", body, name, lambda content: truncate_text(cut, content))
-    return UniformChanges(rows, change), tokens - len(rows) * body.tokens
+    return Change("truncate", body, name, lambda content: truncate_text(cut, content))
 
 
 def truncate_text(cut: Truncate, content: Any) -> str:

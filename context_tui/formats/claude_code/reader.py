@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from array import array
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -46,7 +47,7 @@ class Forks:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        self.parents: list[int] = []
+        self.parents = array("i")
         self.leaf, self.revision = -1, 0
         self._epoch_leaves: list[int] = []  # newest message at the end of each epoch
         self._prompts_below: defaultdict[int, list[int]] = defaultdict(list)

@@ -139,6 +139,7 @@ class Database:
                 connection.execute("PRAGMA trusted_schema = OFF")
                 if pragma:
                     connection.execute(pragma)
+                connection.execute("PRAGMA cache_size = -64")  # in KB; the operating system keeps the file at hand
                 connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
             except sqlite3.Error as error:
                 connection.close()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -129,10 +131,28 @@ class EntryContent(RecordContent):
 
     def get_entry_id(self, record: int) -> str:
         """Return the id of a record's entry."""
-        return self.entry_pass.ids[self.facts.record_place[record]]
+        return str(self.entry_pass.ids[self.facts.record_place[record]])
 
     def _read_current_entry(self, record: int) -> Entry:
         return self.entry_pass.read_entries([self.get_entry_id(record)])[0]
+
+
+class _IdList(Sequence[str]):
+    """Ids joined to one text, because a list would take as much memory as all columns of their records."""
+
+    def __init__(self, ids: Sequence[str]) -> None:
+        self._text: Any = "".join(ids)
+        self._ends = array("Q", accumulate(map(len, ids), initial=0))
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, place: Any) -> Any:
+        places = range(len(self))[place]
+        if isinstance(places, range):
+            return [*map(self.__getitem__, places)]
+        start, end = self._ends[places : places + 2]
+        return self._text[start:end]
 
 
 class _EntryPass:
@@ -144,8 +164,8 @@ class _EntryPass:
         self.parse = self._adder.parse
         self.entry_name: str = getattr(shape, "entry_name", "message")
         self._batch = 1
-        self.ids = source.list_ids()
-        self.checksums: list[int] = []
+        self.ids = _IdList(source.list_ids())
+        self.checksums = array("I")
         self.abandoned_branches: list[set[int]] = []
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
@@ -175,7 +195,8 @@ class _EntryPass:
             return False
         for start in range(0, count, BATCH_SIZE):
             batch = self.ids[start : min(start + BATCH_SIZE, count)]
-            if [entry.checksum for entry in self.read_entries(batch)] != self.checksums[start : start + len(batch)]:
+            checksums = array("I", (entry.checksum for entry in self.read_entries(batch)))
+            if checksums != self.checksums[start : start + len(batch)]:
                 return False
         return True
 
@@ -243,7 +264,7 @@ class EntryScanner:
         ids = self._source.list_ids()
         self._is_finished, self._stamp = False, stamp
         if self._pass.is_unchanged(ids):
-            self._pass.ids = ids
+            self._pass.ids = _IdList(ids)
             return False
         self._pass = _EntryPass(self._source, self._new_shape())
         return True

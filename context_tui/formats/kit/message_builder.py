@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -334,7 +335,7 @@ class MessageBuilder:
         self._last_assistant = -1  # the newest message of the assistant
         self._message_by_key: dict[str, int] = {}  # key of a record to its message, or to the message above it
         self._out_of_band_keys: set[str] = set()  # keys of records without a message
-        self.parents: list[int] = []
+        self.parents = array("i")
         self._current = -1  # the parent of the next message
         self._version_by_key: dict[str, Hashable] = {}
         self._further_messages: dict[int, list[int]] = {}  # further messages of a record, keyed by its first message

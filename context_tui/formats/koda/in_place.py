@@ -7,6 +7,7 @@ other column or table (koda-core, ``microcompact.rs`` and ``db/queries.rs``). He
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Mapping
 from contextlib import closing
 from itertools import chain
@@ -61,9 +62,9 @@ def clear_rows(session: Session, texts: Mapping[int, str], check: SessionCheck) 
     return backup
 
 
-def _compute_expected_checksums(source: KodaSource, old_checksums: list[int], ids: set[int]) -> list[int]:
+def _compute_expected_checksums(source: KodaSource, old_checksums: array[int], ids: set[int]) -> array[int]:
     """Return the checksums that the rows will have after the change, or raise an Error if they have already changed."""
-    current, expected = list[int](), list[int]()
+    current, expected = array("I"), array("I")
     all_ids = source.list_ids()
     batches = (all_ids[start : start + BATCH_ROWS] for start in range(0, len(all_ids), BATCH_ROWS))
     for entry in chain.from_iterable(map(source.read_entries, batches)):

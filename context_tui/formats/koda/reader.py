@@ -123,7 +123,10 @@ class KodaShape:
         if parsed.usage and parsed.usage.fresh != row.prompt_tokens:
             builder.facts.input_includes_cache = True
         if messages:
-            self._archive_times.append(None if row.compacted_at is None else decode_text(row.compacted_at))
+            archived = row.compacted_at  # the same for many rows
+            time = None if archived is None else decode_text(archived)
+            last = self._archive_times[-1:]
+            self._archive_times.append(last[0] if last == [time] else time)
         elif parsed.role == Role.SYSTEM:
             builder.facts.system_records += 1
 

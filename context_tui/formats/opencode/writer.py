@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -283,7 +283,7 @@ def _read_session_row(database: Database, session_id: str) -> dict[str, Any]:
     return {"id": session_id, **texts, **({"revert": loads(row["revert"])} if "revert" in row else {}), "time": times}
 
 
-def _read_message_rows(database: Database, session_id: str, ids: list[str]) -> Iterator[dict[str, Any]]:
+def _read_message_rows(database: Database, session_id: str, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
     for start in range(0, len(ids), BATCH_SIZE):
         batch = ids[start : start + BATCH_SIZE]
         messages, marks = dict[str, dict[str, Any]](), format_placeholders(batch)

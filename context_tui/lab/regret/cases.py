@@ -111,7 +111,7 @@ class RemainingContext:
         if truncation is None or self.removed.get(row, NEVER_REMOVED) <= message:
             return False
         text = self._render_truncated(row, *truncation)
-        return needle in text or compact_text(needle)[1:-1] in text
+        return needle in text or compact_text(needle)[1:-1] in text or needle in text.lower()
 
     def _render_truncated(self, row: int, plan: Plan, change: Change) -> str:
         if change.body.text is not None or change.render is None:

@@ -14,7 +14,8 @@ lost only if the block and all copies were removed.
   address, a task, a line of a file, or two shorter lines or names in code (:mod:`~.needles`). If the assistant may have
   guessed it, at most :data:`MAX_HOLDERS` earlier blocks contain it. A full compaction drops all blocks with a needle at
   once, so what counts is that none remains. Neither the system prompt, a tool's description nor the name of the working
-  folder contains a needle. A line that the assistant said first is no reference, unless it is in a call.
+  folder contains a needle. A line that the assistant said first is no reference, unless it is in a call. Two words in a
+  row, neither of them common, are a needle if a short request has them first, and the assistant soon says them again.
 """
 
 from __future__ import annotations
@@ -33,10 +34,12 @@ from context_tui.lab.regret.needles import (
     find_cited_lines,
     find_lines,
     find_paths,
+    find_phrases,
     find_shown_lines,
     find_tokens,
     is_distinctive_line,
     is_rare_path,
+    is_topic,
     locate_needles,
     weigh_token,
 )
@@ -63,6 +66,8 @@ LONG_LINE_LENGTH = 32
 """Minimum length in characters of a line that alone identifies its source; shorter ones may be common phrases."""
 MAX_NEEDLES = 3
 """Maximum number of needles stored per use of a block; truncation may keep one and remove another."""
+MAX_PHRASES, MAX_PHRASE_GAP = 30, 4
+"""Maximum number of phrases in a request that tell its topic, and of messages until such a phrase is said again."""
 MIN_USE_WEIGHT = 2
 """Minimum weight of the needles of a use: a long line, a path or a number weighs 2, anything else 1."""
 
@@ -182,7 +187,7 @@ class _UseIndexer:
         self.uses_by_row: dict[int, list[BlockUse]] = defaultdict(list)
         self.effects: dict[int, CallEffect] = {}
         self.texts: dict[int, str] = {}
-        self.tokens, self.paths, self.lines = _NeedleRows(), _NeedleRows(), _NeedleRows()
+        self.tokens, self.paths, self.lines, self.phrases = (_NeedleRows() for _ in range(4))
         self.edited_lines: dict[int, list[str]] = {}
         self.rewritten_lines: dict[int, list[str]] = {}
 
@@ -191,6 +196,8 @@ class _UseIndexer:
         sent_messages = [message for message in range(len(self.session)) if not flags[message] & MessageFlag.NOT_SENT]
         by_model = (message for message in sent_messages if role[message] == Role.ASSISTANT)
         replies = {each for each in by_model if not flags[each] & (MessageFlag.SUMMARY | MessageFlag.SYNTHETIC)}
+        for message in sent_messages:
+            self._find_topics(message)
         for message in sorted(replies):
             self._read_assistant_message(message)
         fetches = FetchLog()
@@ -200,7 +207,7 @@ class _UseIndexer:
         for message in sent_messages:
             self._index_sources(message, is_reply=message in replies)
         self._remove_prompt_needles()
-        for needle_rows in (self.tokens, self.paths, self.lines):
+        for needle_rows in (self.tokens, self.paths, self.lines, self.phrases):
             needle_rows.sort_rows(self.owner)
         for row, lines in self.edited_lines.items():
             self._find_edit_uses(row, lines, same_file_only=False)
@@ -223,6 +230,19 @@ class _UseIndexer:
         self.checkpoint()
         return zip(self.facts.blocks_of(message), self.session.content.blocks(message), strict=False)
 
+    def _find_topics(self, message: int) -> None:
+        """Add the phrases of short requests as needles."""
+        rows = [row for row in self.facts.blocks_of(message) if self._is_request(row)]
+        blocks = self.session.content.blocks(message) if rows else []
+        for row in rows:
+            text = extract_block_text(blocks[self.facts.ordinal(row)])
+            phrases = dict.fromkeys(filter(is_topic, find_phrases(text)))  # in order: ties go to the first
+            if len(phrases) <= MAX_PHRASES:
+                self.phrases.add(row, phrases)
+
+    def _is_request(self, row: int) -> bool:
+        return self.facts.kind[row] == Kind.TEXT and self.facts.role[self.owner[row]] == Role.USER
+
     def _read_assistant_message(self, message: int) -> None:
         for row, block in self._read_blocks(message):
             text = self.texts[row] = extract_block_text(block)
@@ -239,6 +259,7 @@ class _UseIndexer:
             self.tokens.add(row, filter(weigh_token, found))
             self.paths.add(row, find_paths(text))
             self.lines.add(row, find_lines(text.replace("`", "\n")))
+            self.phrases.add(row, self.phrases.rows.keys() & find_phrases(text))
 
     def _log_fetches(self, message: int, fetches: FetchLog, *, is_reply: bool) -> None:
         """Log the content that the calls of a reply write to files, or that the results in a message fetched."""
@@ -274,6 +295,7 @@ class _UseIndexer:
                 self.tokens.add(row, tokens & self.tokens.rows.keys())
                 self.paths.add(row, find_paths(text) & self.paths.rows.keys())
                 self.lines.add(row, self.lines.rows.keys() & find_lines(text, 4))
+                self.phrases.add(row, self.phrases.rows.keys() & find_phrases(text))
 
     def _remove_prompt_needles(self) -> None:
         """Remove the needles of the system prompt and of tool descriptions, which every context has."""
@@ -282,6 +304,8 @@ class _UseIndexer:
         for needle_rows, find in ((self.tokens, find_tokens), (self.paths, find_paths), (self.lines, find_lines)):
             for needle in find(text):
                 needle_rows.rows.pop(needle, None)
+        for phrase in find_phrases(text):
+            self.phrases.rows.pop(phrase, None)
 
     def _find_edit_uses(self, row: int, lines: Iterable[str], *, same_file_only: bool) -> None:
         message, files = self.owner[row], self.effects[row].changed_paths
@@ -321,6 +345,11 @@ class _UseIndexer:
                         weight >= MIN_USE_WEIGHT if is_line else is_rare_path(needle)
                     )
                     for mention in self._find_mentions(needle, rows, weight, is_rare=is_rare):
+                        by_message[self.owner[mention.row]].append(mention)
+        for phrase, rows in self.phrases.rows.items():
+            if self._is_request(rows[0]):
+                for mention in self._find_mentions(phrase, rows, MIN_USE_WEIGHT, is_rare=True):
+                    if self.owner[mention.row] - self.owner[mention.holders[-1]] <= MAX_PHRASE_GAP:
                         by_message[self.owner[mention.row]].append(mention)
         for message, message_mentions in by_message.items():
             groups, weights = list(self._group_by_source(message_mentions)), Counter[int]()

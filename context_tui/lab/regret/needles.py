@@ -20,6 +20,7 @@ MIN_LONG_NAME_LENGTH, MIN_LONG_STEM_LENGTH, MIN_SLUG_LENGTH = 8, 6, 20
 MAX_NAME_LENGTH, MAX_LINE_LENGTH = 80, 400
 
 _TOKEN = re.compile(r"[A-Za-z0-9_]{5,}")
+_WORD = re.compile(r"[^\W_]+")
 _COMPOUND = re.compile(
     r"\b\w++(?:[-.]\w++|@[A-Za-z]\w*+)++(?::[0-9]{2,6}\b)?|--[a-z]++(?:-[a-z]++)+|#[0-9]{4,5}\b", re.ASCII
 )
@@ -101,6 +102,19 @@ _COMMON_NAMES = frozenset(
     ).split()
 )
 """Names of common libraries, programs and fields, in lower case."""
+_COMMON_WORDS = frozenset(
+    (
+        "about add added after all already also and any approach are been before both branch but can change"
+        " changes check claude clean code codebase command comment complete content contents context correctly"
+        " create current currently data directly directory does existing explore file files find first fix for"
+        " format from function git handle handling has have help helper here how instead into issue issues its just"
+        " key let like line lines look main make might more name need new not now one only output path patterns"
+        " project python read ready repository review run search see should since some specific start structure"
+        " test text that the then there they this through understand update updated use used user users uses using"
+        " verify was what when where which will with work working would you your"
+    ).split()
+)
+"""Words that agents write in most projects, in lower case."""
 _COMMON_NUMBERS = frozenset("65535 65536 86400 131072 262144 524288 1048576".split())
 _REMINDER, _REMINDER_END = "<system-reminder>", "</system-reminder>"
 _BOILERPLATE_LINE = re.compile(
@@ -172,6 +186,17 @@ def find_tokens(text: str) -> KeysView[str]:
     return dict.fromkeys(
         [*_TOKEN.findall(text), *compounds, *tasks, *_SEQUENCE.findall(text), *_find_urls(text)]
     ).keys()
+
+
+def find_phrases(text: str) -> Iterator[str]:
+    """Return an iterator over the pairs of consecutive words in a text, in lower case."""
+    return map(" ".join, pairwise(_WORD.findall(text.lower())))
+
+
+def is_topic(phrase: str) -> bool:
+    """Return whether a pair of words may name what a request is about: both are words, and neither is common."""
+    words = {word for word in phrase.split() if len(word) > 2 and word.isalpha()}
+    return len(words - _COMMON_WORDS) == 2
 
 
 def find_cited_lines(text: str) -> KeysView[str]:
@@ -304,7 +329,13 @@ def locate_needles(text: str, needles: Collection[str]) -> dict[str, int]:
         line = match[1].strip()
         if line in needles:
             positions.setdefault(line, match.start(1))
-    return {needle: text.find(needle) for needle in needles} | positions
+    others = {needle: at if (at := text.find(needle)) >= 0 else _locate_phrase(text, needle) for needle in needles}
+    return others | positions
+
+
+def _locate_phrase(text: str, phrase: str) -> int:
+    match = re.search(r"[\W_]+".join(map(re.escape, phrase.split())), text, re.IGNORECASE)
+    return match.start() if match else -1
 
 
 def cut_excerpt(text: str, needle: str, at: int, length: int = 160) -> str:

@@ -147,7 +147,7 @@ def test_inspect_json(run: Run, session: Path) -> None:
     assert window["indices"] == list(range(19)) and window["recorded_tokens"] == 130_000
     assert window["not_in_file_tokens"] == 100_000 - 1
     assert window["not_in_file_kinds"] == ["system prompt", "instruction files", "reminders", "tool schemas"]
-    categories = "system tools not_in_file user assistant thinking tool_use tool_result injected summary image"
+    categories = "system tools not_in_file user assistant thinking tool_use tool_result injected summary image put_back"
     assert list(report["by_category"]) == categories.split()
     (tool,) = report["by_tool"]
     assert tool == {"tool": f"Re{ESC}ad", "calls": 6, "result_tokens": report["by_category"]["tool_result"]}

@@ -21,9 +21,10 @@ from context_tui.lab.fullness import (
 from context_tui.session.facts import Compaction, Usage
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.window import Window
-from context_tui.tokens.breakdown import CATEGORIES, Breakdown, ToolShare, compute_breakdown
+from context_tui.tokens.breakdown import CATEGORIES, Breakdown, ToolShare, compute_breakdown, measure_breakdown
 from context_tui.tokens.context_size import SizeSource, measure_context
 from context_tui.tokens.measures import build_calibrated_table
+from tests.formats.recordings import Recording, text, usage
 from tests.tui.tuning import sample
 
 SAMPLES = Path("sample_sessions")
@@ -133,3 +134,50 @@ def test_a_session_of_no_known_agent_is_answered_by_a_general_policy() -> None:
     told = answer(sample(40, 8, compact=False))
     assert [effect.policy for effect in told.effects] == ["defect-microcompact"] and told.calls_left is None
     assert told.effects[0].format().startswith("Clearing ")
+
+
+def compacted(folder: Path, put_back: int, *, is_clear: bool = False) -> Session:
+    """A session of 20,000 tokens beyond its messages, and of *put_back* more since a compaction (or ``/clear``)."""
+    recording = Recording()
+    size = 20_000
+    for step in range(8):
+        for characters in (400, 4_000 + 400 * step):
+            recording.user("b" * characters)
+            size += characters // 4
+        recording.assistant(text("c" * 800), use=usage(size, output=200))
+        size += 200
+    if is_clear:
+        recording.clear()
+        recording.user("s" * 8_000)
+    else:
+        recording.boundary()
+        recording.summary("s" * 8_000)
+    size = 20_000 + 2_000 + put_back
+    for _ in range(3):
+        recording.assistant(text("d" * 800), use=usage(size, output=200))
+        recording.user("e" * 2_000)
+        size += 200 + 500
+    return recording.open(folder)
+
+
+@pytest.mark.parametrize("put_back", [0, 900, 1_500, 9_000])
+def test_what_a_compaction_put_back_is_a_part_of_its_own(tmp_path: Path, put_back: int) -> None:
+    session = compacted(tmp_path, put_back)
+    context, table = session.context_at(None), build_calibrated_table(session.facts)
+    parts = measure_breakdown(context, table).by_category
+    assert sum(parts.values()) == measure_context(context, table).tokens
+    assert parts["put_back"] == pytest.approx(put_back if put_back >= 1_000 else 0, abs=150)
+    if put_back >= 1_000:
+        assert parts["summary"] == pytest.approx(table.messages[context.order[0]], rel=0.15), "the size of its row"
+    names = [part.category for part in split_context(measure_breakdown(context, table), sum(parts.values()))]
+    assert ("put_back" in names) == (put_back >= 1_000)
+
+
+def test_only_a_compaction_puts_back(tmp_path: Path) -> None:
+    for session in (compacted(tmp_path, 9_000, is_clear=True), ct.open_session(SAMPLES / "coding-session.jsonl")):
+        table = build_calibrated_table(session.facts)
+        assert measure_breakdown(session.context_at(None), table).by_category["put_back"] == 0
+    session = compacted(tmp_path, 9_000)
+    [compaction] = session.facts.compactions
+    before_a_call = measure_breakdown(session.context_at(compaction.message + 1), build_calibrated_table(session.facts))
+    assert before_a_call.by_category["put_back"] == 0, "not known yet"

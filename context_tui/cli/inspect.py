@@ -239,7 +239,12 @@ def build_calibration_report(calibration: Calibration) -> dict[str, Any]:
     }
 
 
-CATEGORY_NAMES = {"not_in_file": "not in the file", "tool_use": "tool calls", "tool_result": "tool results"}
+CATEGORY_NAMES = {
+    "not_in_file": "not in the file",
+    "put_back": "put back after compaction",
+    "tool_use": "tool calls",
+    "tool_result": "tool results",
+}
 """Names of categories for display, if they differ from those in JSON."""
 _FACTOR_NAMES = {
     "text": "text",

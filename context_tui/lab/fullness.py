@@ -33,6 +33,7 @@ PART_NAMES = {
     "thinking": "thinking",
     "injected": "injected text",
     "summary": "summaries",
+    "put_back": "put back after compaction",
     "image": "images",
     "rest": "other",
 }

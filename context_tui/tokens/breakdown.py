@@ -12,8 +12,8 @@ from math import inf
 from typing import NamedTuple
 
 from context_tui.session.blocks import bytes_to_tokens
-from context_tui.session.context import Context
-from context_tui.session.facts import Facts, prompt_at
+from context_tui.session.context import Context, context_at
+from context_tui.session.facts import Facts, epoch_at, prompt_at
 from context_tui.session.markers import split_text
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, Checkpoint, Kind, MessageFlag, Role
@@ -25,9 +25,12 @@ from context_tui.tokens.measures import TokenMeasure, TokenTable
 
 CATEGORIES = (
     *("system", "tools", "not_in_file", "user", "assistant", "thinking", "tool_use", "tool_result"),
-    *("injected", "summary", "image"),
+    *("injected", "summary", "image", "put_back"),
 )
-PROMPT_CATEGORIES = ("system", "tools", "not_in_file")
+UNLISTED_CATEGORIES = ("system", "tools", "not_in_file", "put_back")
+"""Categories whose content is in no message of the file; ``put_back`` is what the last compaction inserted again."""
+MIN_PUT_BACK = 1_000
+"""Minimum tokens of the first request after a compaction beyond its measured content that count as put back."""
 RERUNNABLE_TOOLS = (
     *("Read", "read", "Bash", "bash", "Grep", "grep", "Glob", "glob"),
     *("ListFiles", "list_files", "WebSearch", "web_search", "WebFetch", "web_fetch"),
@@ -164,16 +167,18 @@ def compute_breakdown(
     checkpoint: Checkpoint = lambda: None,
     table: TokenTable | None = None,
     fitted_size: int | None = None,
+    put_back: int = 0,
 ) -> Breakdown:
     """Compute the breakdown of a context by category, tool and file.
 
-    The categories and the tool results are scaled to *fitted_size*, the size of the next request in tokens, if given.
+    *not_in_file* and *put_back* are the tokens of these categories. The categories and the tool results are scaled to
+    *fitted_size*, the size of the next request in tokens, if given.
     """
     facts, sums = context.facts, index_context(context)
     categories = dict.fromkeys(CATEGORIES, 0)
     prompt = estimate_prompt_parts(facts, context.at) if table is None else table.prompt_at(context)
     categories["system"], categories["tools"] = prompt
-    categories["not_in_file"] = not_in_file or 0
+    categories["not_in_file"], categories["put_back"] = not_in_file or 0, put_back
     calls: dict[str, int] = defaultdict(int)
     result_tokens: dict[str, int] = defaultdict(int)
     koda_tokens: dict[str, int] = defaultdict(int)
@@ -233,16 +238,33 @@ def measure_breakdown(
     """
     account = measure_context(context, table)
     fitted_size = account.tokens if table and table.measure is TokenMeasure.CALIBRATED else None
-    return compute_breakdown(context, account.not_in_file, checkpoint, table, fitted_size)
+    put_back = _count_put_back(context, table, account.fixed) if fitted_size is not None else 0
+    return compute_breakdown(context, account.not_in_file, checkpoint, table, fitted_size, put_back)
+
+
+def _count_put_back(context: Context, table: TokenTable | None, fixed: int) -> int:
+    """Return the tokens that the last compaction put back without a record, by the first request after it.
+
+    *fixed* is the number of tokens in the content of every context.
+    """
+    facts, epoch = context.facts, epoch_at(context.facts, context.at)
+    request = bisect_left(facts.request_message, epoch.start)
+    is_sent = bisect_left(facts.request_message, context.at) > request
+    if epoch.cause != "compaction" or facts.holds_requests or not is_sent:
+        return 0
+    first = context_at(facts, facts.request_message[request])
+    excess = facts.requests[request].context - fixed - measure_context(first, table).content
+    return excess if excess >= MIN_PUT_BACK else 0
 
 
 def fit_categories(categories: Mapping[str, int], size: int) -> dict[str, int]:
-    """Scale the message categories so that all categories add up to *size*; scale all if the prompt exceeds it."""
-    messages = {name: tokens for name, tokens in categories.items() if name not in PROMPT_CATEGORIES}
-    prompt = {name: tokens for name, tokens in categories.items() if name in PROMPT_CATEGORIES}
-    remainder = size - sum(prompt.values())
-    is_scalable = remainder >= 0 and any(messages.values())
-    return prompt | scale_tokens(messages, remainder) if is_scalable else scale_tokens(categories, size)
+    """Scale the listed categories so that all categories add up to *size*; scale all if the others exceed it."""
+    listed = {name: tokens for name, tokens in categories.items() if name not in UNLISTED_CATEGORIES}
+    unlisted = {name: tokens for name, tokens in categories.items() if name in UNLISTED_CATEGORIES}
+    remainder = size - sum(unlisted.values())
+    is_scalable = remainder >= 0 and any(listed.values())
+    fitted = unlisted | scale_tokens(listed, remainder) if is_scalable else scale_tokens(categories, size)
+    return {name: fitted[name] for name in categories}
 
 
 def scale_tokens(tokens: Mapping[str, int], total: int) -> dict[str, int]:

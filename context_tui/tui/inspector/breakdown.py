@@ -20,7 +20,7 @@ from context_tui.session.context import Context
 from context_tui.session.facts import Facts
 from context_tui.session.values import Kind
 from context_tui.text.numbers import format_count, format_percent
-from context_tui.tokens.breakdown import PROMPT_CATEGORIES, Breakdown, PromptShares, categorize_block, measure_servers
+from context_tui.tokens.breakdown import UNLISTED_CATEGORIES, Breakdown, PromptShares, categorize_block, measure_servers
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimate_check import Cause, EstimateCheck
 from context_tui.tokens.estimators import bytes4
@@ -154,7 +154,7 @@ def _open_rows(rows: list[BreakdownRow], prompt: PromptShares | None, opened: Co
 def _build_category_rows(parts: Breakdown) -> Iterable[tuple[int, BreakdownRow]]:
     for place, (name, category_style) in enumerate(CATEGORY_STYLES.items()):
         if tokens := parts.by_category.get(name, 0):
-            kind = "" if name in PROMPT_CATEGORIES else "category"
+            kind = "" if name in UNLISTED_CATEGORIES else "category"
             yield place, BreakdownRow(category_style.name, kind, name, "", tokens, category=name)
 
 

@@ -19,7 +19,7 @@ ASCII_GLYPHS = str.maketrans(
         **dict(zip(VERTICAL_BLOCKS[1:], ".:-=+*##", strict=True)),
         **dict(zip(HORIZONTAL_BLOCKS[1:-1], "_.::==#", strict=True)),
         **dict(zip("░▒▓▔▐▕", ".:%-||", strict=True)),
-        **dict(zip("▀▚═╬┼", '"\\=@+', strict=True)),
+        **dict(zip("▀▚═╬┼╫", '"\\=@+&', strict=True)),
         **dict(zip("─━│┃┊┆╎┈╌║", "-=|||||.-|", strict=True)),
         **dict(zip("◀▶▸▼▾▴▲●○◆▪‣◦⭑", "<>>vv^^o.@*>o*", strict=True)),
         **dict(zip("·…⋯←→↑↓↕⌫✓✗×–—−", ".~~<>^v:<+xx---", strict=True)),

@@ -22,7 +22,7 @@ from context_tui.cli.output import print_lines, print_notice, print_table, write
 from context_tui.errors import Error, ExitCode, PlanError, UnreadableSession
 from context_tui.lab.price.report import format_cache_reuse
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT, find_changed_params
-from context_tui.lab.study import COMMAND_HANDLING_TEXTS
+from context_tui.lab.study import COMMAND_HANDLING_TEXTS, HANDLING_TEXTS
 from context_tui.lab.sweep.gate import (
     Gate,
     build_gate_report,
@@ -349,7 +349,7 @@ def _open_screen(
     command = shlex.join(["context-tui", "sweep", *(each for each in arguments if each != "--screen")])
     infos = {source.name: source.info for source in sources}
     shown = InspectorOptions(window=options.window, ascii=options.ascii)
-    opened = SweepToOpen(sweep, infos, command)
+    opened = SweepToOpen(sweep, infos, command, HANDLING_TEXTS[options.recorded])
     app = ContextTuiApp([], shown, theme=options.theme, config=read_config(), sweep=opened)
     return run(app, mouse=not options.no_mouse)
 

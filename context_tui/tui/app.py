@@ -62,11 +62,12 @@ TERMINAL_INTERVAL_S = 1.0
 
 
 class SweepToOpen(NamedTuple):
-    """A sweep to show, the swept sessions keyed by name, and the command line that ran the sweep."""
+    """A sweep, the swept sessions by name, the command line that ran it, and how it handled recorded compactions."""
 
     sweep: Sweep
     infos: Mapping[str, SessionInfo]
     command: str
+    handling: str
 
 
 class ContextTuiApp(App[None]):
@@ -345,7 +346,7 @@ class ContextTuiApp(App[None]):
         if self.sweep is not None:
             from context_tui.tui.sweep.screen import build_sessions_screen
 
-            screen = build_sessions_screen(self.sweep.sweep, self.sweep.command)
+            screen = build_sessions_screen(self.sweep.sweep, self.sweep.command, self.sweep.handling)
             self.push_screen(screen, lambda _: self.exit())
         elif isinstance(self.target, Session | SessionInfo):
             self.open_inspector(self.target)

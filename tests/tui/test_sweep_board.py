@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_tui.errors import PlanError
+from context_tui.formats.opening import open_session
+from context_tui.lab.replay.result import CompactionHandling
 from context_tui.lab.sweep.grids import (
     MAX_PROPOSED,
     SweepSetting,
@@ -42,7 +45,7 @@ from context_tui.tui.comparison import PolicyComparison
 from context_tui.tui.sweep import formatting, table
 from context_tui.tui.sweep.board import SweepBoard, SweepRowCache, build_board
 from context_tui.tui.sweep.plot import GUTTER, PlotPoint, build_frame, build_scatter, draw_plot
-from context_tui.tui.sweep.report import build_project_parts
+from context_tui.tui.sweep.report import build_project_parts, build_report_parts
 from context_tui.tui.sweep.screen import merge_params
 from context_tui.tui.sweep.sessions import format_session_lines, sort_sessions
 from context_tui.tui.view import View
@@ -342,6 +345,23 @@ def test_a_frame_of_nothing_and_of_one_point() -> None:
 
 def said(made: SweepBoard, width: int = 160) -> str:
     return "\n".join(text_of(line) for line in formatting.format_setting(made, width))
+
+
+@pytest.mark.parametrize("recorded, word", [("keep", "kept"), ("ignore", "undone")])
+def test_the_heading_and_the_report_say_what_becomes_of_recorded_compactions(
+    recorded: CompactionHandling, word: str
+) -> None:
+    compacted = open_session(Path(__file__).parents[2] / "sample_sessions" / "compacted-session.jsonl")
+    comparison = PolicyComparison(View(compacted, policy="defect-microcompact"))
+    comparison.settings = replace(comparison.settings, recorded=recorded)
+    made = build_board(comparison)
+    options = SweepOptions(recorded=recorded)
+    made.update(sweep_session(compacted, made.missing_settings, options, name=compacted.info.path))
+    for width in (80, 160):
+        assert f"recorded compactions {word}" in text_of(formatting.format_header(made, width))
+    parts = "\n".join(part.text for part in build_report_parts(made))
+    assert f"Recorded compactions {word}: a setting is judged" in parts
+    assert "compactions" not in text_of(formatting.format_header(made_up((10, 5, 3.0)), 160))
 
 
 def test_the_setting_under_the_cursor_is_explained() -> None:

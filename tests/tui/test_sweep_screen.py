@@ -15,6 +15,7 @@ from textual.widgets import Input
 import context_tui as ct
 from context_tui.batch.workers import SweepTask, SweepWork, find_sources, run_on_processes
 from context_tui.cli import main
+from context_tui.lab.study import HANDLING_TEXTS
 from context_tui.lab.sweep import grids
 from context_tui.lab.sweep.grids import SweepSetting, build_grid
 from context_tui.lab.sweep.results import Sweep
@@ -394,7 +395,9 @@ def swept(tmp_path: Path) -> SweepToOpen:
         for row in done.rows
     ]
     infos: dict[str, SessionInfo] = {place.name: place.info for place in found}
-    return SweepToOpen(Sweep(settings, rows, current=settings[0].name), infos, "context-tui sweep X")
+    return SweepToOpen(
+        Sweep(settings, rows, current=settings[0].name), infos, "context-tui sweep X", HANDLING_TEXTS["keep"]
+    )
 
 
 @pytest.mark.slow
@@ -403,6 +406,7 @@ async def test_from_a_setting_to_its_sessions_into_one_and_back(swept: SweepToOp
     async with running.run_test(size=(120, 36)) as pilot:
         found = await known(pilot)
         assert "2 sessions" in drawn(running) and not found.query(Input)
+        assert "recorded compactions kept" in drawn(running)
         await pilot.press("home", "y", "p")
         assert isinstance(running.screen, TextScreen) and running.clipboard == "context-tui sweep X"
         await pilot.press("escape", "enter")

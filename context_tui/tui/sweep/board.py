@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from context_tui.errors import PlanError
+from context_tui.lab.study import HANDLING_TEXTS
 from context_tui.lab.sweep.grids import SweepSetting, build_setting, build_settings, parse_grid, propose_grid
 from context_tui.lab.sweep.results import Sweep, Totals
 from context_tui.lab.sweep.rows import SweepRow
@@ -67,14 +68,17 @@ class SweepBoard:
     Attributes:
         row_cache: measured rows of the open session; None for a sweep over sessions.
         grid_text: the grid as typed; empty for a sweep over sessions.
+        handling: how recorded compactions are handled; empty if the open session has none.
         error: the reason why a setting cannot be measured.
         order: the name of the order of the list; ``is_reversed`` reverses it.
         shows_break_even: whether the plot's horizontal axis is the break-even in extra calls, in place of the regret.
         only_best: whether only the Pareto front and the current setting are listed.
     """
 
-    def __init__(self, sweep: Sweep, row_cache: SweepRowCache | None = None, *, grid_text: str = "") -> None:
-        self.row_cache, self.grid_text, self.error = row_cache, grid_text, ""
+    def __init__(
+        self, sweep: Sweep, row_cache: SweepRowCache | None = None, *, grid_text: str = "", handling: str = ""
+    ) -> None:
+        self.row_cache, self.grid_text, self.error, self.handling = row_cache, grid_text, "", handling
         self.order, self.is_reversed, self.only_best = SORT_ORDERS[0].name, False, False
         self.shows_break_even = False
         self.cursor = sweep.current
@@ -316,6 +320,7 @@ def build_board(comparison: PolicyComparison, row_cache: SweepRowCache | None = 
     )
     text = " ".join([proposal, *other_policies]).strip()
     sweep = Sweep(build_settings(parse_grid(text, policy), current, session.facts), [], current=current.name)
-    board = SweepBoard(sweep, row_cache, grid_text=text)
+    handling = HANDLING_TEXTS[options.recorded] if session.facts.compactions else ""
+    board = SweepBoard(sweep, row_cache, grid_text=text, handling=handling)
     board.update(())
     return board

@@ -44,6 +44,7 @@ def format_header(board: SweepBoard, width: int) -> list[Run]:
         (9, (format_safe_line(name, max(12, width // 3)), BOLD)),
         (8, ("sweep", PRIMARY)),
         (6, (policy_names, "")),
+        (7, (f"recorded compactions {board.handling.partition(':')[0]}" if board.handling else "", BOLD)),
         (5, (calls, "")),
         (4, (f"window {cache.session.window.tokens:,}" if cache else "", MUTED)),
     ]

@@ -35,6 +35,8 @@ def build_report_parts(board: SweepBoard) -> Iterator[TextPart]:
     yield TextPart("\n".join(format_native_lines(board, setting)) + "\n")
     if not board.is_live:
         yield from build_project_parts(board)
+    if board.handling:
+        yield TextPart(f"Recorded compactions {board.handling}", "muted")
     yield TextPart(" ".join(REPLAY_LIMITS_TEXT), "muted")
 
 

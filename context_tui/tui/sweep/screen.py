@@ -419,9 +419,9 @@ def build_comparison_screen(
     return SweepScreen(board, format_command=format_command, adopt=adopt)
 
 
-def build_sessions_screen(sweep: Sweep, command: str) -> SweepScreen:
+def build_sessions_screen(sweep: Sweep, command: str, handling: str) -> SweepScreen:
     """Return a screen for a sweep over several sessions; *command* is the command line that ran it."""
-    return SweepScreen(SweepBoard(sweep), format_command=lambda board: command)
+    return SweepScreen(SweepBoard(sweep, handling=handling), format_command=lambda board: command)
 
 
 def _adopt_in_inspector(controller: Controller, setting: SweepSetting) -> str:

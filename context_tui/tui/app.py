@@ -488,8 +488,6 @@ class ContextTuiApp(App[None]):
         if entry.key not in self._followed_keys:
             self._followed_keys.add(entry.key)
             self._replace_session(entry.info)
-            name = make_visible(entry.name)
-            self.notify(f"Following {name}; ctrl+o chooses another session", markup=False, timeout=6)
 
     def _fatal_error(self) -> None:
         """Exit without Textual's traceback, which would print session text from local variables."""

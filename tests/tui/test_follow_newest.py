@@ -110,8 +110,17 @@ async def test_a_session_that_starts_is_followed_and_the_old_one_is_left(
 
     async with app.run_test(size=(120, 36)) as pilot:
         await until(pilot, lambda: followed() == "first")
-        record(projects(project), "second", 2_000)
+        second = record(projects(project), "second", 2_000)
         await until(pilot, lambda: followed() == "second")
+        with second.open("a") as file:
+            file.write(second.read_text().splitlines(keepends=True)[-1].replace('"done"', '"more"'))
+        inspector = app.screen
+        assert isinstance(inspector, InspectorScreen)
+        await until(pilot, lambda: len(app._notifications) > 0)
+        inspector.draw()  # as whenever the file grows
+        await pilot.pause()
+        said = [str(each.message) for each in app._notifications]
+        assert len(said) == 1 and said[0].startswith("Now following second.jsonl (started 20"), said
         os.utime(first, (3_000, 3_000))  # it is written again: it was followed already
         await pilot.pause(0.5)
         assert followed() == "second"

@@ -275,6 +275,10 @@ async def test_a_followed_session_says_what_fills_it_while_the_next_answer_is_co
         end = SESSION.context_at(None)
         app.header.show(SESSION, end, following=True)
         assert "results" in app.header.render().plain
+        app.header.show(SESSION, SESSION.context_at(30), answer(at=30), following=True)
+        measured = app.header.render().plain
+        app.header.show(SESSION, end, following=True)
+        assert app.header.render().plain == measured, "level, counts and parts are of one moment"
         app.header.show(SESSION, SESSION.context_at(20), following=True)
         assert "results" not in app.header.render().plain  # an earlier point is another question
         app.header.show(SESSION, end, answer(), following=True)

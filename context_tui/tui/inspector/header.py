@@ -125,10 +125,12 @@ class HeaderBar(LinesPane):
     ) -> None:
         """Show *session* with *context*, its context at the planning point.
 
-        *fullness* is None until it is computed; if *following*, the previous one is shown in the meantime.
+        *fullness* is None until it is computed; if *following*, the last measured point is shown in the meantime.
         """
-        if fullness is None and following and self.session and self.session.info.path == session.info.path:
-            fullness = self._fullness if self._shown_context and context.at >= self._shown_context.at else None
+        shown, old = self._shown_context, self.session
+        is_waiting = following and fullness is None and self._fullness is not None
+        if is_waiting and old and shown and old.info.path == session.info.path and context.at >= shown.at:
+            session, context, token_table, fullness = old, shown, self._token_table, self._fullness
         if session is not self.session:
             # These scan the whole session.
             self.session = session
@@ -182,12 +184,13 @@ class HeaderBar(LinesPane):
         account, window = measure_context(context, self._token_table), session.window_at(context.at)
         lines = [self._format_title_line(session, context, window, width)]
         self._columns = range(0)
-        tokens, origin, fullness = account.tokens, account.origin, self._fullness
-        early = self._early_fullness
+        tokens, origin, fullness, early = account.tokens, account.origin, self._fullness, self._early_fullness
         if early and not fullness and (self._progress < 1 or (self._early_at, early.window) == (context.at, window)):
-            tokens, window, origin, fullness = early.tokens, early.window, early.origin, early
+            fullness = early
         elif self._read_messages is not None:
             return lines
+        if fullness:  # a followed context may have grown since
+            tokens, window, origin = fullness.tokens, fullness.window, fullness.origin
         room, answer = height - 2 if height > 3 else height - 1, list[Line]()  # the gauge has a line
         for variant in format_answer_variants(tokens, window.tokens, origin, fullness):
             answer = wrap_parts(variant, width, gap=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
@@ -103,6 +104,13 @@ def fit_notice(text: str, width: int) -> str:
 def format_reading(session: Session, progress: float) -> str:
     """Format how much of a session has been read, with *progress* as a share from 0 to 1."""
     return f"Reading: {format_percent(progress)}, {format_count(len(session), 'message')}   esc stops"
+
+
+def format_followed(session: Session) -> str:
+    """Format which session is followed from now on, and when it started if that is known."""
+    name, started_ms = make_visible(PurePath(session.info.path).name), next(iter(session.facts.time), -1)
+    started = time.strftime(" (started %Y-%m-%d %H:%M)", time.localtime(started_ms / 1000)) if started_ms > 0 else ""
+    return f"Now following {name}{started}; F stops, ctrl+o chooses another session"
 
 
 def format_problems(session: Session) -> str:

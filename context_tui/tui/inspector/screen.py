@@ -218,7 +218,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
                 self._show_news(has_fired)
             elif self._follow_first:
                 self._follow_first = False
-                self.action_follow()
+                self.action_follow(notices.format_followed(report.session))
             return
         self.query_one(Timeline).update_rows(controller.rows, controller.reader, controller.listed_rows)
         self.panes.draw_column_heads()
@@ -237,11 +237,11 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         for text in news:  # unlike other notifications, these stay while more is read
             self.notify(make_visible(text), markup=False, timeout=notices.NEWS_TIMEOUT_S)
 
-    def action_follow(self) -> None:
+    def action_follow(self, news: str = "Following the session as it is written; F stops") -> None:
         loader = self.run_command(self.controller.toggle_following)
         if loader is not None:
             self.jobs.follow(loader, self._show_read)
-            self.show_notification("Following the session as it is written; F stops")
+            self.notify(news, markup=False, timeout=notices.NEWS_TIMEOUT_S)
         elif not self.controller.is_following:
             self.jobs.cancel("follow")
         self.panes.draw_sizes()

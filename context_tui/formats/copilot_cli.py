@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Claim, Format, Scanner, SessionFile
+from context_tui.formats.kit import message_builder
 from context_tui.formats.kit.blocks import (
     Block,
     build_image,
@@ -27,17 +28,6 @@ from context_tui.formats.kit.files import find_program_folder, list_entries
 from context_tui.formats.kit.heads import parse_first_values, read_first_object, read_first_objects
 from context_tui.formats.kit.line_scanner import LineScanner, list_only_session
 from context_tui.formats.kit.lines import LineFile, find_matching_lines
-from context_tui.formats.kit.message_builder import (
-    FullCompactionRecord,
-    MessageRecord,
-    MetadataRecord,
-    MicroCompactionRecord,
-    ParsedRecord,
-    ResetRecord,
-    RewindRecord,
-    UsageRecord,
-    group_records,
-)
 from context_tui.formats.kit.usage import parse_usage
 from context_tui.formats.kit.values import (
     as_list,
@@ -71,50 +61,50 @@ class CopilotShape:
     def __init__(self, agent: str = "") -> None:
         self._agent = agent
 
-    def parse(self, record: Data) -> ParsedRecord:
+    def parse(self, record: Data) -> message_builder.ParsedRecord:
         """Parse an event. An event of another agent becomes metadata."""
         kind, data = record.get("type"), record.get("data")
         if not isinstance(kind, str) or not isinstance(data, dict):
             raise ValueError("not an event: it has no type or no data")
         key, time = parse_id(record.get("id")), parse_time_ms(record.get("timestamp"))
         if find_agent_id(record) != self._agent:
-            return MetadataRecord(key=key)
+            return message_builder.MetadataRecord(key=key)
         match kind:
             case "session.start" | "session.resume":
-                return MetadataRecord(key=key, model=parse_id(data.get("selectedModel")))
+                return message_builder.MetadataRecord(key=key, model=parse_id(data.get("selectedModel")))
             case "session.model_change":
-                return MetadataRecord(key=key, model=parse_id(data.get("newModel")))
+                return message_builder.MetadataRecord(key=key, model=parse_id(data.get("newModel")))
             case "session.usage_info":
-                return MetadataRecord(key=key, window=_parse_tokens(data, "tokenLimit"))
+                return message_builder.MetadataRecord(key=key, window=_parse_tokens(data, "tokenLimit"))
             case "session.shutdown":  # the size of the context at the end belongs to the newest reply
                 size = _parse_tokens(data, "currentTokens")
-                return UsageRecord(key=key, usage=Usage(size) if size else None)
+                return message_builder.UsageRecord(key=key, usage=Usage(size) if size else None)
             case "session.compaction_complete":
                 return _parse_compaction(data, key, time)
             case "session.truncation":
                 return _parse_truncation(data, key)
             case "session.snapshot_rewind":
-                return RewindRecord(parse_id(data.get("upToEventId")))
+                return message_builder.RewindRecord(parse_id(data.get("upToEventId")))
             case "session.context_cleared":
-                return ResetRecord(key=key)
+                return message_builder.ResetRecord(key=key)
             case "system.message":  # recorded again for every turn
-                return MetadataRecord(key=key, system=parse_id(data.get("content")))
+                return message_builder.MetadataRecord(key=key, system=parse_id(data.get("content")))
             case "system.notification":
                 text = build_text(parse_id(data.get("content")))
-                return MessageRecord(Role.USER, [text], time=time, key=key, is_injected=True)
+                return message_builder.MessageRecord(Role.USER, [text], time=time, key=key, is_injected=True)
             case "user.message":
                 return _parse_user(data, key, time)
             case "assistant.message":
                 return _parse_assistant(data, key, time)
             case "assistant.usage":  # only in logs of other programs
                 usage, notes = parse_usage_or_note(_parse_usage, data)
-                return UsageRecord(key=key, usage=usage, notes=notes)
+                return message_builder.UsageRecord(key=key, usage=usage, notes=notes)
             case "tool.execution_complete":
                 return _parse_result(data, key, time)
-        return MetadataRecord(key=key)
+        return message_builder.MetadataRecord(key=key)
 
 
-def _parse_user(data: Data, key: str, time: int) -> ParsedRecord:
+def _parse_user(data: Data, key: str, time: int) -> message_builder.ParsedRecord:
     typed, model_text = parse_id(data.get("content")), parse_id(data.get("transformedContent"))
     texts, injected = [typed], set[int]()
     if model_text and model_text != typed:
@@ -129,10 +119,12 @@ def _parse_user(data: Data, key: str, time: int) -> ParsedRecord:
     source = data.get("source")
     by_runtime = bool(data.get("isAutopilotContinuation")) or (isinstance(source, str) and source not in ("", "user"))
     numbers = frozenset(number for number, (is_injected, _) in enumerate(parts) if is_injected)
-    return MessageRecord(Role.USER, blocks, time=time, key=key, is_injected=by_runtime, injected_blocks=numbers)
+    return message_builder.MessageRecord(
+        Role.USER, blocks, time=time, key=key, is_injected=by_runtime, injected_blocks=numbers
+    )
 
 
-def _parse_assistant(data: Data, key: str, time: int) -> ParsedRecord:
+def _parse_assistant(data: Data, key: str, time: int) -> message_builder.ParsedRecord:
     """Parse a reply. Its usage is ignored, as it records only output tokens, not the size of the context."""
     blocks: list[Block] = []
     thought, hidden = parse_id(data.get("reasoningText")), parse_id(data.get("reasoningOpaque"))
@@ -148,21 +140,21 @@ def _parse_assistant(data: Data, key: str, time: int) -> ParsedRecord:
         else:
             notes.append("a tool request that is not an object")
     message_id, model = parse_id(data.get("messageId")), parse_id(data.get("model"))
-    return MessageRecord(
+    return message_builder.MessageRecord(
         Role.ASSISTANT, blocks, time=time, notes=tuple(notes), message_id=message_id, model=model, key=key
     )
 
 
-def _parse_result(data: Data, key: str, time: int) -> ParsedRecord:
+def _parse_result(data: Data, key: str, time: int) -> message_builder.ParsedRecord:
     """Parse a tool's result, or its error, as the model sees it. The event's text for the user is not sent."""
     result_value, error = data.get("result"), data.get("error")
     body = parse_id(result_value.get("content")) if isinstance(result_value, dict) else parse_id(result_value)
     if not body and error is not None:
         body = parse_id(error.get("message") if isinstance(error, dict) else error)
     if data.get("isUserRequested"):
-        return MessageRecord(Role.USER, [build_text(body)], time=time, key=key, is_injected=True)
+        return message_builder.MessageRecord(Role.USER, [build_text(body)], time=time, key=key, is_injected=True)
     result = build_tool_result(parse_id(data.get("toolCallId")), body, is_error=data.get("success") is False)
-    return MessageRecord(Role.USER, [result], has_results=True, time=time, key=key)
+    return message_builder.MessageRecord(Role.USER, [result], has_results=True, time=time, key=key)
 
 
 def _parse_usage(data: Any) -> Usage | None:
@@ -176,31 +168,33 @@ def _parse_usage(data: Any) -> Usage | None:
     )
 
 
-def _parse_compaction(data: Data, key: str, time: int) -> ParsedRecord:
+def _parse_compaction(data: Data, key: str, time: int) -> message_builder.ParsedRecord:
     """Parse a compaction; a failed one becomes metadata. The messages kept after the summary are not recorded."""
     if not data.get("success"):
-        return MetadataRecord(key=key)
+        return message_builder.MetadataRecord(key=key)
     summary = data.get("summaryContent")
     block = build_text(summary) if isinstance(summary, str) and summary else HIDDEN_SUMMARY
     trigger = parse_id(data.get("trigger")) or ("manual" if data.get("customInstructions") else None)
     kept_count = _parse_tokens(data, "preCompactionMessagesLength") - _parse_tokens(data, "messagesRemoved")
-    return MessageRecord(
+    return message_builder.MessageRecord(
         Role.USER,
         [block],
         time=time,
         key=key,
-        compaction=FullCompactionRecord(trigger, _parse_tokens(data, "preCompactionTokens") or None),
+        compaction=message_builder.FullCompactionRecord(trigger, _parse_tokens(data, "preCompactionTokens") or None),
         notes=(f"a compaction that kept {kept_count:,} messages, without saying which",) if kept_count > 0 else (),
     )
 
 
-def _parse_truncation(data: Data, key: str) -> ParsedRecord:
+def _parse_truncation(data: Data, key: str) -> message_builder.ParsedRecord:
     names = ("preTruncationTokensInMessages", "tokensRemovedDuringTruncation")
     tokens_before, removed = (_parse_tokens(data, name) or None for name in names)
-    sizes = MetadataRecord(key=key, window=_parse_tokens(data, "tokenLimit"))
+    sizes = message_builder.MetadataRecord(key=key, window=_parse_tokens(data, "tokenLimit"))
     if not removed:
         return sizes
-    return group_records(sizes, MicroCompactionRecord("truncation", tokens_before, saved_tokens=removed))
+    return message_builder.group_records(
+        sizes, message_builder.MicroCompactionRecord("truncation", tokens_before, saved_tokens=removed)
+    )
 
 
 def _parse_tokens(data: Data, name: str) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner, SessionFile
-from context_tui.formats.kit import databases, entry_scanner
+from context_tui.formats.kit import databases, entry_scanner, values
 from context_tui.formats.kit.blocks import (
     Block,
     are_results,
@@ -26,17 +26,6 @@ from context_tui.formats.kit.files import ALL_PROJECTS, find_data_home, list_fil
 from context_tui.formats.kit.heads import parse_first_values, read_first_objects
 from context_tui.formats.kit.line_scanner import list_only_session, parse_object
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, MetadataRecord, ParsedRecord
-from context_tui.formats.kit.values import (
-    as_list,
-    as_object,
-    format_title,
-    list_objects,
-    parse_id,
-    parse_role,
-    parse_time_ms,
-    parse_tokens,
-    parse_usage_or_note,
-)
 from context_tui.session.facts import Usage, order_at
 from context_tui.session.jsontext import compact_json, find_value_ranges, try_loads
 from context_tui.session.session import SessionInfo
@@ -65,18 +54,18 @@ class GooseShape:
         value = _parse_entry(entry)
         if value.get("role") is None and "working_dir" in value:
             return MetadataRecord()
-        speaker = parse_role(value)
+        speaker = values.parse_role(value)
         content, notes = value.get("content"), list[str]()
         blocks = []
-        for each in map(as_object, as_list(content)):
-            kind = parse_id(each.get("type"))
+        for each in map(values.as_object, values.as_list(content)):
+            kind = values.parse_id(each.get("type"))
             if block := _parse_block(kind, each):
                 blocks.append(block)
             elif kind not in IGNORED_TYPES:
                 notes.append(f"content of unknown type {kind[:40]!r}")
         if not isinstance(content, list):
             notes.append("content that is no list")
-        time, flags = parse_time_ms(value.get("created")), 0 if blocks else MessageFlag.NOT_SENT
+        time, flags = values.parse_time_ms(value.get("created")), 0 if blocks else MessageFlag.NOT_SENT
         if speaker == Role.ASSISTANT:
             return MessageRecord(speaker, blocks, flags=flags, time=time, notes=tuple(notes))
         unseen = not is_visible(value, "userVisible")
@@ -108,7 +97,7 @@ class GooseShape:
         for message in order_at(facts, len(facts))[1]:
             if self._hidden[message]:
                 facts.flags[message] |= MessageFlag.NOT_SENT
-        usage, _ = parse_usage_or_note(_parse_usage, metadata)
+        usage, _ = values.parse_usage_or_note(_parse_usage, metadata)
         if usage and self._newest_reply > max(self._summaries, default=-1):
             entry_scanner.replace_usage(facts, usage, self._newest_reply)
         return []
@@ -146,44 +135,44 @@ def _parse_block(kind: str, value: dict[str, Any]) -> Block | None:
 
 def _parse_call(value: dict[str, Any]) -> Block:
     """Return a call as a ``tool_use`` block. An invalid call has no name, and the error as its input."""
-    outcome = as_object(value.get("toolCall"))
-    call, failed = as_object(outcome.get("value")), outcome.get("status") == "error"
-    arguments = {"error": parse_id(outcome.get("error"))} if failed else as_object(call.get("arguments"))
-    return build_tool_use(parse_id(value.get("id")), parse_id(call.get("name")), arguments)
+    outcome = values.as_object(value.get("toolCall"))
+    call, failed = values.as_object(outcome.get("value")), outcome.get("status") == "error"
+    arguments = {"error": values.parse_id(outcome.get("error"))} if failed else values.as_object(call.get("arguments"))
+    return build_tool_use(values.parse_id(value.get("id")), values.parse_id(call.get("name")), arguments)
 
 
 def _parse_result(value: dict[str, Any]) -> Block:
-    call_id, outcome = parse_id(value.get("id")), as_object(value.get("toolResult"))
+    call_id, outcome = values.parse_id(value.get("id")), values.as_object(value.get("toolResult"))
     if outcome.get("status") == "error":
-        return build_tool_result(call_id, parse_id(outcome.get("error")), is_error=True)
+        return build_tool_result(call_id, values.parse_id(outcome.get("error")), is_error=True)
     body: Any = outcome.get("value")
     failed = isinstance(body, dict) and body.get("isError") is True
-    parts = as_list(body.get("content") if isinstance(body, dict) else body)
+    parts = values.as_list(body.get("content") if isinstance(body, dict) else body)
     content = []
     for part in parts:
-        audience = as_list(as_object(as_object(part).get("annotations")).get("audience"))
+        audience = values.as_list(values.as_object(values.as_object(part).get("annotations")).get("audience"))
         if not audience or "assistant" in audience:
             content.append(_parse_result_content(part))
     return build_tool_result(call_id, content, is_error=failed)
 
 
 def _parse_result_content(part: Any) -> Any:
-    members = as_object(part)
+    members = values.as_object(part)
     if members.get("type") == "image":
         return _parse_image(members)
-    if isinstance(text := as_object(members.get("resource")).get("text"), str):
+    if isinstance(text := values.as_object(members.get("resource")).get("text"), str):
         return build_text(text)
-    return build_text(parse_id(members.get("text"))) if members.get("type") == "text" else part
+    return build_text(values.parse_id(members.get("text"))) if members.get("type") == "text" else part
 
 
 def _parse_image(value: dict[str, Any]) -> Block:
-    return build_image(parse_id(value.get("mimeType")), parse_id(value.get("data")))
+    return build_image(values.parse_id(value.get("mimeType")), values.parse_id(value.get("data")))
 
 
 def _parse_usage(metadata: Mapping[str, Any]) -> Usage | None:
     """Return the usage of the newest request, or None. If only a total is recorded, all of it counts as input."""
     names = ("input_tokens", "output_tokens", "total_tokens")
-    fresh, output, total = (parse_tokens(metadata.get(name), name) for name in names)
+    fresh, output, total = (values.parse_tokens(metadata.get(name), name) for name in names)
     return Usage(fresh=fresh or total, output=output if fresh else 0) if fresh or total else None
 
 
@@ -230,7 +219,7 @@ class LinesSource:
 
     def read_metadata(self) -> Mapping[str, Any]:
         """Return the first line if it describes the session, else {}."""
-        first_line = as_object(try_loads(self._lines[0]) if self._lines else None)
+        first_line = values.as_object(try_loads(self._lines[0]) if self._lines else None)
         return {} if "role" in first_line else first_line
 
 
@@ -267,7 +256,7 @@ class GooseFormat(Format):
             [columns] = databases.read_columns(path, "messages")
             is_own = {"id", "session_id", "role", "content_json"} <= columns
             return Claim(97, "Goose's tables") if is_own else None
-        objects = list_objects(parse_first_values(head))
+        objects = values.list_objects(parse_first_values(head))
         if objects and "working_dir" in objects[0] and ("message_count" in objects[0] or "description" in objects[0]):
             return Claim(90, "a line with the folder and the tokens of a Goose session")
         return Claim(90, "messages of Goose") if any(map(_is_goose_message, objects)) else None
@@ -277,7 +266,7 @@ class GooseFormat(Format):
             source = LinesSource(path)
             source.list_ids()
             metadata = source.read_metadata()
-            return list_only_session(path, self.name, format_title(parse_id(metadata.get("description"))))
+            return list_only_session(path, self.name, values.format_title(values.parse_id(metadata.get("description"))))
         columns = ("id", "", "name", "description", "working_dir", "updated_at", "created_at")
         return entry_scanner.list_table_sessions(path, self.name, ("sessions", "messages"), columns, _SIZES_QUERY)
 
@@ -288,10 +277,10 @@ class GooseFormat(Format):
     def read_title(self, path: Path) -> str:
         for value in read_first_objects(path):
             if value.get("description"):
-                return format_title(parse_id(value["description"]))
-            for part in list_objects(value.get("content") if value.get("role") == "user" else None):
+                return values.format_title(values.parse_id(value["description"]))
+            for part in values.list_objects(value.get("content") if value.get("role") == "user" else None):
                 if part.get("type") == "text":
-                    return format_title(parse_id(part.get("text")))
+                    return values.format_title(values.parse_id(part.get("text")))
         return ""
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
@@ -313,7 +302,7 @@ def _list_session_folders(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _is_goose_message(value: dict[str, Any]) -> bool:
-    parts = list_objects(value.get("content"))
-    has_flags = bool(as_object(value.get("metadata")).keys() & {"agentVisible", "userVisible"})
+    parts = values.list_objects(value.get("content"))
+    has_flags = bool(values.as_object(value.get("metadata")).keys() & {"agentVisible", "userVisible"})
     has_own_content = any(str(part.get("type")) in OWN_CONTENT_TYPES for part in parts)
     return "created" in value and "role" in value and bool(parts) and (has_flags or has_own_content)

@@ -9,6 +9,7 @@ from typing import Any
 
 from context_tui.formats.codex import compaction, rollout
 from context_tui.formats.codex.rollout import RolloutLine
+from context_tui.formats.kit import values
 from context_tui.formats.kit.blocks import build_text, extract_text
 from context_tui.formats.kit.message_builder import (
     CompactionDetailsRecord,
@@ -25,15 +26,6 @@ from context_tui.formats.kit.message_builder import (
 )
 from context_tui.formats.kit.response_items import ResponseGrouping
 from context_tui.formats.kit.usage import parse_openai_usage
-from context_tui.formats.kit.values import (
-    as_object,
-    as_text,
-    list_objects,
-    parse_id,
-    parse_tokens,
-    parse_usage_or_note,
-    parse_version,
-)
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_json, utf8_len
@@ -89,7 +81,7 @@ class CodexShape:
 
     def parse(self, record: Record) -> ParsedRecord:
         line = self._parse_line(record)
-        payload = as_object(line.payload)
+        payload = values.as_object(line.payload)
         match line.kind:
             case "response_item":
                 return rollout.parse_rollout_item(line.payload)
@@ -103,7 +95,7 @@ class CodexShape:
                 tools = MetadataRecord(tools=_parse_tools(payload.get("dynamic_tools")))
                 return group_records(tools, MessageRecord(Role.SYSTEM, blocks)) if blocks else tools
             case "turn_context":
-                return MetadataRecord(model=parse_id(payload.get("model"))[:200])
+                return MetadataRecord(model=values.parse_id(payload.get("model"))[:200])
             case "event_msg":
                 return _parse_event(payload, line.time)
         if line.kind in rollout.IGNORED_TYPES:
@@ -114,7 +106,7 @@ class CodexShape:
 
     def resolve_in_order(self, record: Record, parsed: ParsedRecord) -> ParsedRecord:
         line = self._parse_line(record)
-        payload = as_object(line.payload)
+        payload = values.as_object(line.payload)
         if self._start_time < 0:
             self._start_time = line.time
         match line.kind:
@@ -124,7 +116,7 @@ class CodexShape:
                     self._session_ids.add(meta.id)
                 if is_first:
                     self._instruction_tokens = bytes_to_tokens(utf8_len(_find_instructions(payload)))
-                if is_first and (version := parse_version(parse_id(payload.get("cli_version")))):
+                if is_first and (version := values.parse_version(values.parse_id(payload.get("cli_version")))):
                     self._counts_reasoning = version >= REASONING_COUNTED_SINCE
                 return parsed if is_first else MetadataRecord()
             case "response_item" if isinstance(parsed, MessageRecord):
@@ -261,7 +253,7 @@ class CodexShape:
 
     def _place_token_count(self, payload: Record, parsed: ParsedRecord, time: int) -> ParsedRecord:
         """Assign usage to its reply, but ignore a token count that is repeated, estimated, or copied into a fork."""
-        info = as_object(payload.get("info"))
+        info = values.as_object(payload.get("info"))
         is_new, summary_tokens = self._usage_order.is_new(info), self._take_summary_tokens(info)
         if not is_new:
             details = [CompactionDetailsRecord(summary_tokens=summary_tokens)] if summary_tokens else []
@@ -279,7 +271,7 @@ class CodexShape:
         Codex records its estimate of the context (without tools) after a compaction. Returns None if it is missing.
         """
         readable, self._readable_tokens = self._readable_tokens, None
-        newest = as_object(info.get("last_token_usage"))
+        newest = values.as_object(info.get("last_token_usage"))
         total = newest.get("total_tokens")
         if readable is None or type(total) is not int or newest.get("input_tokens") or total > MAX_TOKENS:
             return None
@@ -287,7 +279,7 @@ class CodexShape:
 
 
 def _find_instructions(meta: Record) -> str:
-    return as_text(as_object(meta.get("base_instructions")).get("text"))
+    return values.as_text(values.as_object(meta.get("base_instructions")).get("text"))
 
 
 def _replace_usage(parsed: ParsedRecord, usage: Usage | None, reasoning: int = 0) -> ParsedRecord:
@@ -331,7 +323,7 @@ class _UsageOrder:
 
     def is_new(self, info: Record) -> bool:
         """Return whether a count belongs to a reply: it is neither a repetition nor an estimate after a compaction."""
-        totals, newest = info.get("total_token_usage"), as_object(info.get("last_token_usage"))
+        totals, newest = info.get("total_token_usage"), values.as_object(info.get("last_token_usage"))
         is_count = any(newest.get(name) for name in ("input_tokens", "output_tokens"))
         if not is_count or (totals, newest) == self._last_count:
             return False
@@ -360,7 +352,7 @@ def estimate_reasoning_tokens(item: Record) -> int:
 
 def _estimate_missing_reasoning(info: Record, usage: Usage) -> int:
     """Estimate reasoning tokens from recorded usage, for published rollouts that lack the encrypted reasoning."""
-    tokens = as_object(info.get("last_token_usage")).get("reasoning_output_tokens")
+    tokens = values.as_object(info.get("last_token_usage")).get("reasoning_output_tokens")
     return round(tokens * REASONING_ESTIMATE_RATIO) if type(tokens) is int and 0 < tokens <= usage.output else 0
 
 
@@ -373,9 +365,9 @@ def _parse_event(payload: Record, time: int) -> ParsedRecord:
         return _parse_window(payload.get("model_context_window"))
     if payload.get("type") != "token_count":
         return MetadataRecord()
-    info = as_object(payload.get("info"))
+    info = values.as_object(payload.get("info"))
     window = _parse_window(info.get("model_context_window"))
-    usage, notes = parse_usage_or_note(parse_openai_usage, info.get("last_token_usage"))
+    usage, notes = values.parse_usage_or_note(parse_openai_usage, info.get("last_token_usage"))
     return group_records(window, UsageRecord(usage, time, notes=notes))
 
 
@@ -385,7 +377,7 @@ def _parse_window(value: Any) -> MetadataRecord:
     The number shows whether this applies, as model windows are multiples of 1,000 or 1,024 tokens (openai/codex#8763).
     """
     try:
-        window = parse_tokens(value, "model_context_window")
+        window = values.parse_tokens(value, "model_context_window")
         full_window = -(-window * 100 // USED_WINDOW_PERCENT)
         is_exact = full_window * USED_WINDOW_PERCENT // 100 == window
         is_round = 0 in (full_window % 1_000, full_window % 1_024)
@@ -397,7 +389,9 @@ def _parse_window(value: Any) -> MetadataRecord:
 def _parse_tools(value: Any) -> list[dict[str, Any]] | None:
     """Return the tools that a client added, in Anthropic's form, or None. Codex's own tools are never recorded."""
     schemas = []
-    for tool in list_objects(value):
-        schema = as_object(tool.get("inputSchema") or tool.get("input_schema"))
-        schemas.append({name: parse_id(tool.get(name)) for name in ("name", "description")} | {"input_schema": schema})
+    for tool in values.list_objects(value):
+        schema = values.as_object(tool.get("inputSchema") or tool.get("input_schema"))
+        schemas.append(
+            {name: values.parse_id(tool.get(name)) for name in ("name", "description")} | {"input_schema": schema}
+        )
     return schemas or None

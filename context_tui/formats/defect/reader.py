@@ -9,23 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from context_tui.formats.kit import message_builder
 from context_tui.formats.kit.blocks import Block, build_image, build_text, build_tool_result, build_tool_use
 from context_tui.formats.kit.document_scanner import DocumentShape
 from context_tui.formats.kit.documents import MessageLists, Run
-from context_tui.formats.kit.message_builder import (
-    FullCompactionRecord,
-    HistoryRecord,
-    MessageBuilder,
-    MessageRecord,
-    MetadataRecord,
-    MicroCompactionRecord,
-    OmittedMessage,
-    ParsedRecord,
-    RecordGroup,
-    RewindRecord,
-    UsageRecord,
-    group_records,
-)
 from context_tui.formats.kit.usage import parse_anthropic_usage
 from context_tui.formats.kit.values import as_text, parse_id, parse_usage_or_note
 from context_tui.session.facts import Usage
@@ -56,9 +43,9 @@ class JournalShape:
         self._turn_end = 0  # length of the history at the end of the last turn
         self._key_count = 0
         self._turn_replies = 0  # number of replies in this turn
-        self._history: list[tuple[str, MessageRecord]] = []
+        self._history: list[tuple[str, message_builder.MessageRecord]] = []
 
-    def parse(self, record: Record) -> ParsedRecord:
+    def parse(self, record: Record) -> message_builder.ParsedRecord:
         inner_record = record.get("record")
         if not isinstance(inner_record, dict):
             raise ValueError("a line of a journal without a record")
@@ -69,20 +56,20 @@ class JournalShape:
                 history = inner_record.get("history")
                 if not isinstance(history, list):
                     raise ValueError("a snapshot without a history")
-                return HistoryRecord(tuple(map(parse_message, history)))
+                return message_builder.HistoryRecord(tuple(map(parse_message, history)))
             case "turn_ended":
                 usage, notes = parse_usage_or_note(_parse_usage, inner_record.get("usage"))
-                return UsageRecord(usage=usage, notes=notes)
+                return message_builder.UsageRecord(usage=usage, notes=notes)
             case "turn_started" | "turn_aborted":
-                return MetadataRecord()
+                return message_builder.MetadataRecord()
         raise ValueError(f"a record of unknown type {str(inner_record.get('type'))[:40]!r}")
 
-    def resolve_in_order(self, record: Record, parsed: ParsedRecord) -> ParsedRecord:
+    def resolve_in_order(self, record: Record, parsed: message_builder.ParsedRecord) -> message_builder.ParsedRecord:
         """Return *parsed*, completed from earlier lines. A snapshot is compared with the history that it replaces."""
-        assert not isinstance(parsed, RecordGroup)
+        assert not isinstance(parsed, message_builder.RecordGroup)
         notes, seq = parsed.notes, record.get("seq")
         if type(seq) is int and self._seq is not None and seq <= self._base_seq:
-            return MetadataRecord()
+            return message_builder.MetadataRecord()
         if type(seq) is not int:
             notes = (*notes, "seq is no number; defect refuses to load such a journal")
         else:
@@ -93,7 +80,7 @@ class JournalShape:
         kind = record["record"].get("type")
         if kind in ("turn_started", "turn_ended"):
             # The usage of a turn with several requests cannot be assigned to any one of them.
-            if isinstance(parsed, UsageRecord) and self._turn_replies != 1:
+            if isinstance(parsed, message_builder.UsageRecord) and self._turn_replies != 1:
                 parsed = replace(parsed, usage=None)
             self._turn_replies = 0
         if kind == "turn_ended":
@@ -101,12 +88,12 @@ class JournalShape:
         elif kind == "turn_aborted" and len(self._history) > self._turn_end:
             failed_key, self._turn_replies = self._history[self._turn_end][0], 0
             del self._history[self._turn_end :]
-            return RewindRecord(failed_key, notes=notes)
-        if isinstance(parsed, MessageRecord):
+            return message_builder.RewindRecord(failed_key, notes=notes)
+        if isinstance(parsed, message_builder.MessageRecord):
             self._turn_replies += parsed.role == Role.ASSISTANT
             parsed = replace(parsed, key=self._make_key())
             self._history.append((parsed.key, parsed))
-        elif isinstance(parsed, HistoryRecord):
+        elif isinstance(parsed, message_builder.HistoryRecord):
             return self._place_snapshot(parsed)
         return parsed
 
@@ -114,15 +101,15 @@ class JournalShape:
         self._key_count += 1
         return str(self._key_count)
 
-    def _place_snapshot(self, parsed: HistoryRecord) -> ParsedRecord:
+    def _place_snapshot(self, parsed: message_builder.HistoryRecord) -> message_builder.ParsedRecord:
         """Return a snapshot with only its new messages, and a clearing of the results removed from known messages."""
         old, next_place = self._history, 0
         exact_index, bare_index = (_index_history(old, _format_signature), _index_history(old, _format_bare_signature))
-        history: list[tuple[str, MessageRecord]] = []
-        messages: list[MessageRecord | OmittedMessage] = []
+        history: list[tuple[str, message_builder.MessageRecord]] = []
+        messages: list[message_builder.MessageRecord | message_builder.OmittedMessage] = []
         cleared_keys: list[str] = []
         for each in parsed.messages:
-            assert isinstance(each, MessageRecord)
+            assert isinstance(each, message_builder.MessageRecord)
             place = _pop_place(exact_index.get(_format_signature(each), []), next_place)
             cleared_calls: list[str] | None = [] if place >= 0 else None
             if place < 0 and (place := _pop_place(bare_index.get(_format_bare_signature(each), []), next_place)) >= 0:
@@ -130,7 +117,7 @@ class JournalShape:
             if place >= 0 and cleared_calls is not None:
                 cleared_keys += cleared_calls
                 history.append((old[place][0], each))
-                messages.append(OmittedMessage())
+                messages.append(message_builder.OmittedMessage())
                 next_place = place + 1
             else:
                 record = replace(each, key=self._make_key())
@@ -138,13 +125,17 @@ class JournalShape:
                 messages.append(record)
         context, old_context = (tuple(key for key, _ in each) for each in (history, old))
         self._history, self._turn_end = history, len(history)
-        compacted = FullCompactionRecord("snapshot", context=context) if old and context != old_context else None
+        compacted = (
+            message_builder.FullCompactionRecord("snapshot", context=context)
+            if old and context != old_context
+            else None
+        )
         snapshot = replace(parsed, messages=tuple(messages), compaction=compacted)
-        clearing = MicroCompactionRecord("microcompact", cleared_keys=tuple(cleared_keys))
-        return group_records(clearing, snapshot) if cleared_keys else snapshot
+        clearing = message_builder.MicroCompactionRecord("microcompact", cleared_keys=tuple(cleared_keys))
+        return message_builder.group_records(clearing, snapshot) if cleared_keys else snapshot
 
 
-def parse_message(value: Any) -> MessageRecord:
+def parse_message(value: Any) -> message_builder.MessageRecord:
     """Parse a message in a journal or a snapshot. Raises ValueError for any other value."""
     if not isinstance(value, dict):
         raise ValueError("not a message: not a JSON object")
@@ -153,7 +144,9 @@ def parse_message(value: Any) -> MessageRecord:
     if role is None or not isinstance(content, list | str):
         raise ValueError(f"not a message: unknown role {str(name)[:40]!r}, or no content")
     items = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    return MessageRecord(role, [_parse_block(item) if isinstance(item, dict) else item for item in items])
+    return message_builder.MessageRecord(
+        role, [_parse_block(item) if isinstance(item, dict) else item for item in items]
+    )
 
 
 class SnapshotShape(DocumentShape):
@@ -161,10 +154,10 @@ class SnapshotShape(DocumentShape):
 
     lists: ClassVar[MessageLists] = MessageLists(keys=("history",), required_keys=("role",), excluded_keys=("history",))
 
-    def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
+    def read_metadata(self, run: Run, builder: message_builder.MessageBuilder) -> None:
         """Do nothing, as a snapshot has no metadata."""
 
-    def parse(self, value: Any, place: int) -> ParsedRecord:
+    def parse(self, value: Any, place: int) -> message_builder.ParsedRecord:
         return parse_message(value)
 
 
@@ -215,16 +208,16 @@ def _parse_output_block(item: Any) -> Any:
     return item
 
 
-def _format_signature(message: MessageRecord) -> str:
+def _format_signature(message: message_builder.MessageRecord) -> str:
     return compact_text([message.role, message.blocks])
 
 
-def _format_bare_signature(message: MessageRecord) -> str:
+def _format_bare_signature(message: message_builder.MessageRecord) -> str:
     blocks = [{**block, "content": None} if block.get("type") == "tool_result" else block for block in message.blocks]
     return compact_text([message.role, blocks])
 
 
-def _index_history(history: list[tuple[str, MessageRecord]], format_key: Any) -> dict[str, list[int]]:
+def _index_history(history: list[tuple[str, message_builder.MessageRecord]], format_key: Any) -> dict[str, list[int]]:
     places: dict[str, list[int]] = {}
     for place, (_, message) in enumerate(history):
         places.setdefault(format_key(message), []).append(place)
@@ -237,7 +230,9 @@ def _pop_place(places: list[int], start: int) -> int:
     return places[0] if places else -1
 
 
-def _find_cleared_calls(old_message: MessageRecord, new_message: MessageRecord) -> list[str] | None:
+def _find_cleared_calls(
+    old_message: message_builder.MessageRecord, new_message: message_builder.MessageRecord
+) -> list[str] | None:
     """Return the ids of calls whose results *new_message* clears, or None if the messages differ in any other way."""
     calls: list[str] = []
     for old_block, new_block in zip(old_message.blocks, new_message.blocks, strict=True):

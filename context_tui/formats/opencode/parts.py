@@ -11,17 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from context_tui.formats.kit import values
 from context_tui.formats.kit.blocks import Block, build_text, build_tool_use
 from context_tui.formats.kit.message_builder import MessageRecord, ParsedRecord, group_records
-from context_tui.formats.kit.values import (
-    as_object,
-    list_objects,
-    parse_id,
-    parse_role,
-    parse_time_ms,
-    parse_tokens,
-    parse_usage_or_note,
-)
 from context_tui.session.facts import Usage
 from context_tui.session.values import MessageFlag, Role
 from context_tui.text.sanitize import truncate_name
@@ -52,7 +44,7 @@ class RequestStep:
 
 def parse_message(info: Value, parts: Sequence[Any]) -> ParsedRecord:
     """Parse a message from its body and parts. Raises ValueError if its role is unknown."""
-    parse = _parse_assistant if parse_role(info) == Role.ASSISTANT else _parse_user
+    parse = _parse_assistant if values.parse_role(info) == Role.ASSISTANT else _parse_user
     objects = [part for part in parts if isinstance(part, dict)]
     return parse(info, objects, ["a part that is not an object"] * (len(parts) - len(objects)))
 
@@ -64,7 +56,7 @@ def parse_opencode_usage(value: Any) -> Usage | None:
     """
     if not isinstance(value, dict):
         return None
-    cache = as_object(value.get("cache"))
+    cache = values.as_object(value.get("cache"))
     fresh, output, reasoning = (_parse_size(value, name) for name in ("input", "output", "reasoning"))
     read, written = _parse_size(cache, "read"), _parse_size(cache, "write")
     if value.get("total") == fresh + read + written + output + reasoning:
@@ -85,24 +77,24 @@ def find_compaction_part(parts: Sequence[Any]) -> Value | None:
 
 def parse_time(value: Value, name: str) -> int:
     """Return a member of a message's ``time`` in epoch milliseconds, or -1 if it is missing."""
-    return parse_time_ms(as_object(value.get("time")).get(name))
+    return values.parse_time_ms(values.as_object(value.get("time")).get(name))
 
 
 def get_call_state(part: Value) -> Value:
     """Return the state of a tool call, or {} if it has none."""
-    return as_object(part.get("state"))
+    return values.as_object(part.get("state"))
 
 
 def _parse_size(members: Value, name: str) -> int:
     value = members.get(name)
-    return parse_tokens(int(value) if isinstance(value, float) and value.is_integer() else value, name)
+    return values.parse_tokens(int(value) if isinstance(value, float) and value.is_integer() else value, name)
 
 
 def _parse_user(info: Value, parts: list[Value], notes: list[str]) -> ParsedRecord:
     blocks: list[Block] = []
     injects = set[int]()
     for part in parts:
-        kind = parse_id(part.get("type"))
+        kind = values.parse_id(part.get("type"))
         if kind == "text":
             if part.get("ignored"):
                 continue
@@ -126,7 +118,7 @@ def _parse_user(info: Value, parts: list[Value], notes: list[str]) -> ParsedReco
 def _parse_assistant(info: Value, parts: list[Value], notes: list[str]) -> ParsedRecord:
     error = info.get("error")
     has_content = any(part.get("type") not in ("step-start", "reasoning") for part in parts)
-    is_sent = not error or (as_object(error).get("name") == "MessageAbortedError" and has_content)
+    is_sent = not error or (values.as_object(error).get("name") == "MessageAbortedError" and has_content)
     flags = 0 if is_sent else MessageFlag.NOT_SENT
     is_finished = bool(error) or parse_time(info, "completed") >= 0
     steps = [*_split_steps(parts, notes, is_finished=is_finished)]
@@ -139,7 +131,9 @@ def _parse_assistant(info: Value, parts: list[Value], notes: list[str]) -> Parse
     messages: list[MessageRecord] = []
     time = parse_time(info, "created")
     for number, step in enumerate(steps):
-        usage, unread = parse_usage_or_note(parse_opencode_usage, step.usage if len(steps) > 1 else info.get("tokens"))
+        usage, unread = values.parse_usage_or_note(
+            parse_opencode_usage, step.usage if len(steps) > 1 else info.get("tokens")
+        )
         notes += unread
         if flags & MessageFlag.SUMMARY:  # the usage is of the previous context
             usage = None
@@ -149,14 +143,14 @@ def _parse_assistant(info: Value, parts: list[Value], notes: list[str]) -> Parse
             unsent = flags & MessageFlag.NOT_SENT
             messages.append(MessageRecord(Role.USER, step.results, has_results=True, flags=unsent, time=time))
     first_message, *other_messages = messages
-    model = truncate_name(parse_id(info.get("modelID")))
+    model = truncate_name(values.parse_id(info.get("modelID")))
     return group_records(replace(first_message, notes=tuple(notes), model=model), *other_messages)
 
 
 def _split_steps(parts: list[Value], notes: list[str], *, is_finished: bool) -> Iterator[RequestStep]:
     step = RequestStep()
     for part in parts:
-        kind, text = parse_id(part.get("type")), part.get("text")
+        kind, text = values.parse_id(part.get("type")), part.get("text")
         if kind == "step-start":
             if step.reply_blocks or step.results:
                 yield step
@@ -168,9 +162,9 @@ def _split_steps(parts: list[Value], notes: list[str], *, is_finished: bool) -> 
         elif kind == "reasoning":
             step.reply_blocks.append(_parse_reasoning(part))
         elif kind == "tool":
-            state, call_id = get_call_state(part), parse_id(part.get("callID"))
-            arguments = as_object(state.get("input"))
-            step.reply_blocks.append(build_tool_use(call_id, parse_id(part.get("tool")), arguments))
+            state, call_id = get_call_state(part), values.parse_id(part.get("callID"))
+            arguments = values.as_object(state.get("input"))
+            step.reply_blocks.append(build_tool_use(call_id, values.parse_id(part.get("tool")), arguments))
             if (result := _parse_result(state, is_finished=is_finished)) is not None:
                 step.results.append({"type": "tool_result", "tool_use_id": call_id, **result})
         elif kind == "file":
@@ -182,7 +176,7 @@ def _split_steps(parts: list[Value], notes: list[str], *, is_finished: bool) -> 
 
 def _parse_reasoning(part: Value) -> Block:
     block: Block = {"type": "thinking", "thinking": part.get("text")}
-    for provider_metadata in as_object(part.get("metadata")).values():
+    for provider_metadata in values.as_object(part.get("metadata")).values():
         if isinstance(provider_metadata, dict):
             if isinstance(signature := provider_metadata.get("signature"), str):
                 return {**block, "signature": signature}
@@ -196,20 +190,20 @@ def _parse_result(state: Value, *, is_finished: bool) -> Block | None:
     """Return the result of a call (output with attachments, error or interruption), or None while it runs."""
     match state.get("status"):
         case "completed":
-            files = [*map(_parse_file, list_objects(state.get("attachments")))]
+            files = [*map(_parse_file, values.list_objects(state.get("attachments")))]
             output = state.get("output")
             output = "" if output is None else output
-            return {"content": [build_text(parse_id(output)), *files] if files else output}
+            return {"content": [build_text(values.parse_id(output)), *files] if files else output}
         case "error":
-            metadata = as_object(state.get("metadata"))
+            metadata = values.as_object(state.get("metadata"))
             if metadata.get("interrupted") is True and isinstance(output := metadata.get("output"), str):
                 return {"content": output}
-            return {"content": parse_id(state.get("error")), "is_error": True}
+            return {"content": values.parse_id(state.get("error")), "is_error": True}
     return {"content": INTERRUPTED_RESULT, "is_error": True} if is_finished else None
 
 
 def _parse_file(part: Value) -> Block:
-    mime, url = parse_id(part.get("mime")), parse_id(part.get("url"))
+    mime, url = values.parse_id(part.get("mime")), values.parse_id(part.get("url"))
     data = _DATA_URL.fullmatch(url)
     source = {"type": "base64", "media_type": mime or data[1], "data": data[2]} if data else {"type": "url", "url": url}
     if mime.startswith("image/"):
@@ -220,10 +214,10 @@ def _parse_file(part: Value) -> Block:
 
 def _format_error(error: Any) -> str:
     if not isinstance(error, dict):
-        return truncate_name(parse_id(error))
+        return truncate_name(values.parse_id(error))
     data = error.get("data")
     message = data.get("message") if isinstance(data, dict) else error.get("message")
-    return f"{parse_id(error.get('name'))}: {parse_id(message)}"
+    return f"{values.parse_id(error.get('name'))}: {values.parse_id(message)}"
 
 
 def _format_unknown_part(kind: str) -> str:

@@ -17,18 +17,8 @@ import msgspec
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Claim, Format, Scanner, SessionFile
-from context_tui.formats.kit import document_scanner
+from context_tui.formats.kit import document_scanner, documents
 from context_tui.formats.kit.document_scanner import DocumentScanner, DocumentShape
-from context_tui.formats.kit.documents import (
-    BrokenElement,
-    Element,
-    Run,
-    collect_runs,
-    decode_items,
-    decode_members,
-    make_run,
-    read_runs,
-)
 from context_tui.formats.kit.files import find_home_folder, list_entries, make_unreadable_error, read_whole_file
 from context_tui.formats.kit.heads import parse_first_values
 from context_tui.formats.kit.message_builder import MessageBuilder, ParsedRecord
@@ -48,7 +38,7 @@ class OpenHandsShape(DocumentShape):
         self._usages: Mapping[str, Usage] = {}
         self._view, self._legacy = EventView(), LegacyEventParser()
 
-    def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
+    def read_metadata(self, run: documents.Run, builder: MessageBuilder) -> None:
         """Read the model, the context window and each response's usage if they are recorded beside the events."""
         builder.facts.input_includes_cache = True
         self._usages, window = parse_usages(run.get("stats"))
@@ -78,17 +68,17 @@ def find_conversation_file(path: Path) -> Path | None:
     return path if path.name == STATE_FILE and os.path.isdir(path.parent / EVENTS_FOLDER) else None
 
 
-def read_histories(path: Path, *, max_events: int | None = None) -> list[Run]:
+def read_histories(path: Path, *, max_events: int | None = None) -> list[documents.Run]:
     """Return the histories in a file, or the only one of a conversation folder, up to *max_events* events."""
     if find_conversation_file(path) != path:
-        return read_runs(path, find_runs)
-    folder, members = path.parent, dict[str, Element]()
+        return documents.read_runs(path, find_runs)
+    folder, members = path.parent, dict[str, documents.Element]()
     if path.name == STATE_FILE:
-        folder, members = path.parent / EVENTS_FOLDER, decode_members(_read_element(path)) or {}
+        folder, members = path.parent / EVENTS_FOLDER, documents.decode_members(_read_element(path)) or {}
     elements = [_read_element(file) for file in _list_event_files(folder)[:max_events]]
     if not elements:
         raise UnreadableSession(f"{path}: holds no events; those of a conversation stand in {EVENTS_FOLDER} beside it")
-    return [Run(members, elements)]
+    return [documents.Run(members, elements)]
 
 
 def _list_event_files(folder: Path) -> list[Path]:
@@ -104,37 +94,40 @@ def _parse_event_number(file: Path) -> int:
     return int(digits) if digits.isdecimal() else -1
 
 
-def _read_element(file: Path) -> Element:
+def _read_element(file: Path) -> documents.Element:
     data = read_whole_file(file)
     with suppress(ValueError, RecursionError):
         return _raw(data)
     try:
         return loads(data)
     except ValueError as error:
-        return BrokenElement(f"not JSON: {error}", data.decode("utf-8", "replace"))
+        return documents.BrokenElement(f"not JSON: {error}", data.decode("utf-8", "replace"))
 
 
-def _parse_history(value: Element) -> Run | None:
-    members = decode_members(value)
-    history = decode_items(members.get("history")) if members else None
-    return make_run(members, "history", _flatten_pairs(history)) if members and history is not None else None
+def _parse_history(value: documents.Element) -> documents.Run | None:
+    members = documents.decode_members(value)
+    history = documents.decode_items(members.get("history")) if members else None
+    return documents.make_run(members, "history", _flatten_pairs(history)) if members and history is not None else None
 
 
-def find_runs(values: list[Element]) -> list[Run]:
+def find_runs(values: list[documents.Element]) -> list[documents.Run]:
     """Return the histories in a file: a single list of events, or one history for each JSON value; [] if none."""
-    if len(values) == 1 and (elements := decode_items(values[0])) is not None:
-        if not any("history" in (decode_members(each) or {}) for each in elements[:10]):
-            return [Run({}, _flatten_pairs(elements))]
+    if len(values) == 1 and (elements := documents.decode_items(values[0])) is not None:
+        if not any("history" in (documents.decode_members(each) or {}) for each in elements[:10]):
+            return [documents.Run({}, _flatten_pairs(elements))]
         values = elements
-    if runs := collect_runs(values, _parse_history, "holds no history"):
+    if runs := documents.collect_runs(values, _parse_history, "holds no history"):
         return runs
-    if any("kind" in (decode_members(each) or {}) or "source" in (decode_members(each) or {}) for each in values):
-        return [Run({}, values)]
+    if any(
+        "kind" in (documents.decode_members(each) or {}) or "source" in (documents.decode_members(each) or {})
+        for each in values
+    ):
+        return [documents.Run({}, values)]
     return []
 
 
-def _flatten_pairs(elements: list[Element]) -> list[Element]:
-    pairs = [(each, decode_items(each)) for each in elements]
+def _flatten_pairs(elements: list[documents.Element]) -> list[documents.Element]:
+    pairs = [(each, documents.decode_items(each)) for each in elements]
     return [event for each, pair in pairs for event in ([each] if pair is None else pair)]
 
 

@@ -5,18 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from context_tui.formats.kit import values
 from context_tui.formats.kit.blocks import build_text, build_tool_result, build_tool_use
 from context_tui.formats.kit.message_builder import MessageRecord, MetadataRecord, ParsedRecord, group_records
 from context_tui.formats.kit.usage import make_cached_usage, parse_openai_usage, parse_token_count
-from context_tui.formats.kit.values import (
-    as_list,
-    as_object,
-    as_text,
-    parse_blocks,
-    parse_id,
-    parse_time_ms,
-    parse_usage_or_note,
-)
 from context_tui.formats.openai.reader import (
     get_first_choice,
     parse_call,
@@ -69,7 +61,7 @@ class LegacyEventParser:
             self._view.append(key, message=message is not None and message.role != Role.SYSTEM)
         if message is None:
             return parsed
-        message = replace(message, time=parse_time_ms(event.get("timestamp")), key=key)
+        message = replace(message, time=values.parse_time_ms(event.get("timestamp")), key=key)
         tools = parse_schemas(_get_arguments(event).get("tools")) if kind == "system" else None
         return message if tools is None else group_records(MetadataRecord(tools=tools), message)
 
@@ -77,14 +69,14 @@ class LegacyEventParser:
 
     def _parse_action(self, event: Event, kind: str, place: int) -> ParsedRecord:
         arguments, source = _get_arguments(event), event.get("source")
-        text = build_text(parse_id(arguments.get("content", event.get("message"))))
+        text = build_text(values.parse_id(arguments.get("content", event.get("message"))))
         if kind == "system":
             return MessageRecord(Role.SYSTEM, [text])
         if kind in UNCOUNTED_EVENTS or kind in IGNORED_ACTIONS:
             return MetadataRecord()
         if kind == "message":
             self._task_place = place if self._task_place < 0 else self._task_place
-            images = as_list(arguments.get("image_urls") or arguments.get("images_urls"))
+            images = values.as_list(arguments.get("image_urls") or arguments.get("images_urls"))
             image_blocks = [*map(_parse_image, images)]
             if source == "user" or (source is None and place == self._task_place):
                 return MessageRecord(Role.USER, [text, *image_blocks])
@@ -93,7 +85,7 @@ class LegacyEventParser:
         response = _get_response(event)
         if source == "user" and response is None:
             names = (name for name in ("command", "code", "path", "content") if name in arguments)
-            main = parse_id(next((arguments[name] for name in names), ""))
+            main = values.parse_id(next((arguments[name] for name in names), ""))
             return MessageRecord(Role.USER, [build_text(f"User executed the {kind}:\n{main}")])
         usage, notes = self._compute_usage(event, place)
         if response is None:
@@ -104,30 +96,30 @@ class LegacyEventParser:
 
     def _parse_tool_call(self, event: Event, response: Event, kind: str, place: int) -> MessageRecord:
         """Parse an action that is one of a reply's calls. The first action of a reply also gets the reply's text."""
-        message, response_id = get_first_choice(response) or {}, parse_id(response.get("id"))
-        call_id = parse_id(event["tool_call_metadata"].get("tool_call_id"))
+        message, response_id = get_first_choice(response) or {}, values.parse_id(response.get("id"))
+        call_id = values.parse_id(event["tool_call_metadata"].get("tool_call_id"))
         blocks: list[dict[str, Any]] = []
         if self._first_event_by_response.setdefault(response_id or str(place), place) == place:
-            blocks = [*parse_thinking(message), *map(parse_content_part, parse_blocks(message.get("content")))]
+            blocks = [*parse_thinking(message), *map(parse_content_part, values.parse_blocks(message.get("content")))]
             blocks = [block for block in blocks if block.get("text", "x").strip()]
         if kind == "finish":  # its call is not sent again, since it has no result
-            blocks = blocks or [build_text(parse_id(_get_arguments(event).get("final_thought")))]
+            blocks = blocks or [build_text(values.parse_id(_get_arguments(event).get("final_thought")))]
         else:
-            calls = map(as_object, as_list(message.get("tool_calls")))
+            calls = map(values.as_object, values.as_list(message.get("tool_calls")))
             call = next((call for call in calls if call and call.get("id") == call_id), None)
             if call is None:
                 name = event["tool_call_metadata"].get("function_name")
                 call = {"function": {"name": name, "arguments": _select_own_arguments(_get_arguments(event))}}
             blocks.append(parse_call(call, call_id))
-        model = truncate_name(as_text(response.get("model")))
+        model = truncate_name(values.as_text(response.get("model")))
         return MessageRecord(Role.ASSISTANT, blocks, message_id=response_id, model=model)
 
     def _parse_text_action(self, event: Event, kind: str, place: int) -> MessageRecord:
         arguments = _get_arguments(event)
-        thought = as_text(arguments.get("thought"))
+        thought = values.as_text(arguments.get("thought"))
         blocks = [build_text(thought)] if thought else []
         if kind == "finish":
-            return MessageRecord(Role.ASSISTANT, blocks or [build_text(as_text(arguments.get("final_thought")))])
+            return MessageRecord(Role.ASSISTANT, blocks or [build_text(values.as_text(arguments.get("final_thought")))])
         call = f"event-{_format_key(event.get('id'), place)}"
         self._generated_call_ids.add(call)
         if place > self._newest_place:
@@ -137,7 +129,7 @@ class LegacyEventParser:
 
     def _compute_usage(self, event: Event, place: int) -> tuple[Usage | None, tuple[str, ...]]:
         """Return the usage of an action's request (from its response, else the growth of the totals), and notes."""
-        totals = as_object(event.get("llm_metrics")).get("accumulated_token_usage")
+        totals = values.as_object(event.get("llm_metrics")).get("accumulated_token_usage")
         notes: tuple[str, ...] = ()
         if place > self._last_totals_place and isinstance(totals, dict):
             self._last_totals_place = place
@@ -151,7 +143,7 @@ class LegacyEventParser:
                 if min(growth) >= 0 and growth[0]:
                     self._usage_by_place[place] = make_cached_usage(*growth)
         response = _get_response(event)
-        usage, unread = parse_usage_or_note(parse_openai_usage, response.get("usage") if response else None)
+        usage, unread = values.parse_usage_or_note(parse_openai_usage, response.get("usage") if response else None)
         return usage or self._usage_by_place.get(place), (*notes, *unread)
 
     # -- observations
@@ -159,7 +151,7 @@ class LegacyEventParser:
     def _parse_observation(self, event: Event, kind: str, place: int) -> ParsedRecord:
         extras = event.get("extras")
         extras = extras if isinstance(extras, dict) else event
-        text = parse_id(event.get("content"))
+        text = values.parse_id(event.get("content"))
         if kind in UNCOUNTED_EVENTS:
             return MetadataRecord()
         if kind == "recall":
@@ -175,7 +167,7 @@ class LegacyEventParser:
         call = self._find_call_id(event, place)
         if not call:
             return MessageRecord(Role.USER, [build_text(text)], is_injected=True)
-        image_blocks = [*map(_parse_image, as_list(extras.get("image_urls")))]
+        image_blocks = [*map(_parse_image, values.as_list(extras.get("image_urls")))]
         body = [build_text(text), *image_blocks] if image_blocks else text
         result = build_tool_result(call, body, is_error=kind in ("error", "user_rejected"))
         return MessageRecord(Role.USER, [result], has_results=True)
@@ -183,7 +175,7 @@ class LegacyEventParser:
     def _find_call_id(self, event: Event, place: int) -> str:
         metadata = event.get("tool_call_metadata")
         if isinstance(metadata, dict):
-            return parse_id(metadata.get("tool_call_id"))
+            return values.parse_id(metadata.get("tool_call_id"))
         if (cause := event.get("cause")) is not None:
             call = f"event-{_format_key(cause, place)}"
             return call if call in self._generated_call_ids else ""
@@ -194,7 +186,7 @@ class LegacyEventParser:
     def _parse_condensation(self, arguments: Event, key: str) -> ParsedRecord:
         ids, summary, offset = (arguments.get(name) for name in ("forgotten_event_ids", "summary", "summary_offset"))
         first_id, last_id = (arguments.get(f"forgotten_events_{bound}_id") for bound in ("start", "end"))
-        forgotten = {_format_key(each, 0) for each in as_list(ids)}
+        forgotten = {_format_key(each, 0) for each in values.as_list(ids)}
         inserts_summary = isinstance(summary, str)
 
         def is_forgotten(each: str) -> bool:
@@ -212,12 +204,12 @@ class LegacyEventParser:
 
 
 def _format_key(event_id: Any, place: int) -> str:
-    return parse_id(event_id) or f"@{place}"
+    return values.parse_id(event_id) or f"@{place}"
 
 
 def _get_arguments(event: Event) -> Event:
     """Return an event's ``args``, or in older versions the event itself, which holds its arguments."""
-    return as_object(event.get("args", event))
+    return values.as_object(event.get("args", event))
 
 
 def _select_own_arguments(arguments: Event) -> Event:
@@ -230,7 +222,7 @@ def _select_own_arguments(arguments: Event) -> Event:
 
 
 def _get_response(event: Event) -> Event | None:
-    response = as_object(event.get("tool_call_metadata")).get("model_response")
+    response = values.as_object(event.get("tool_call_metadata")).get("model_response")
     return response if isinstance(response, dict) else None
 
 
@@ -242,5 +234,5 @@ def _parse_recall(extras: Event) -> list[dict[str, Any]]:
     """Return recalled texts as blocks, without the words that the prompt puts around them."""
     names = ("repo_directory", "repo_instructions", "conversation_instructions", "additional_agent_instructions")
     texts = [extras.get(name) for name in names]
-    texts += [as_object(each).get("content") for each in as_list(extras.get("microagent_knowledge"))]
+    texts += [values.as_object(each).get("content") for each in values.as_list(extras.get("microagent_knowledge"))]
     return [build_text(text) for text in texts if isinstance(text, str) and text.strip()]

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from context_tui.compaction.changes import count_actions
 from context_tui.compaction.plan import Plan
 from context_tui.errors import PlanError
+from context_tui.lab.replay import result
 from context_tui.lab.replay.amounts import (
     TEXT,
     ZERO_AMOUNT,
@@ -29,15 +30,6 @@ from context_tui.lab.replay.amounts import (
 from context_tui.lab.replay.history import ReplayHistory
 from context_tui.lab.replay.packed_plans import pack_plan
 from context_tui.lab.replay.recording import Recording
-from context_tui.lab.replay.result import (
-    NEVER_REMOVED,
-    CacheCut,
-    CompactionHandling,
-    Firing,
-    ModelCall,
-    NearestMiss,
-    Replay,
-)
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameter_space import build_recorded_params
 from context_tui.policies.registry import find_policy
@@ -55,12 +47,12 @@ def replay(
     session: Session | Recording,
     policy: str,
     *,
-    recorded: CompactionHandling = "keep",
+    recorded: result.CompactionHandling = "keep",
     summary_tokens: int | None = None,
     delay: int = DEFAULT_SUMMARY_DELAY,
     window: int | None = None,
     **params: Any,
-) -> Replay:
+) -> result.Replay:
     """Replay *policy* along *session* as if the runtime had used it, and return sizes, firings and totals.
 
     Args:
@@ -86,11 +78,11 @@ def replay_recording(
     policy: Policy,
     params: Params,
     *,
-    recorded: CompactionHandling = "keep",
+    recorded: result.CompactionHandling = "keep",
     summary_tokens: int | None = None,
     delay: int = DEFAULT_SUMMARY_DELAY,
     checkpoint: Checkpoint = lambda: None,
-) -> Replay:
+) -> result.Replay:
     """Replay a policy along a recording that several replays share; see :func:`replay` for arguments and errors."""
     if not policy.phases:
         raise PlanError(f"{policy.name} is applied by hand: it cannot be replayed")
@@ -137,7 +129,7 @@ class Walk:
         recording: Recording,
         policy: Policy,
         params: Params,
-        recorded: CompactionHandling,
+        recorded: result.CompactionHandling,
         summary_tokens: int,
         delay: int,
     ) -> None:
@@ -150,18 +142,18 @@ class Walk:
         self.call = 0
         self.sizes: list[int] = []
         self.unchanged_prefixes: list[int] = []
-        self.firings: list[Firing] = []
+        self.firings: list[result.Firing] = []
         self.last_whole_plan: Plan | None = None  # of a firing
         self.pending_firings: list[_PendingFiring] = []
         self.background_summary: _BackgroundSummary | None = None
         self.last_reported: tuple[int, Usage] | None = None  # reply and usage of the last call with a recorded size
-        self.nearest_miss: NearestMiss | None = None
+        self.nearest_miss: result.NearestMiss | None = None
         self.nearest_share = -1.0  # value of the nearest miss as a share of its threshold
         self.prefix_cache: tuple[Any, int] = None, 0  # last key and value
         # By policy, generation and length of the last history for which its plan was empty.
         self.fruitless_plans: dict[str, tuple[int, int]] = {}
 
-    def run(self, checkpoint: Checkpoint) -> Replay:
+    def run(self, checkpoint: Checkpoint) -> result.Replay:
         recording = self.recording
         for message, phases in recording.checkpoints:
             if self.next_event_at <= message:
@@ -175,7 +167,7 @@ class Walk:
                     self._apply_events(message, silent=True)
                 self._send_call(recording.calls[self.call])
         history = self.history
-        return Replay(
+        return result.Replay(
             recording.session,
             self.policy.name,
             self.params,
@@ -206,7 +198,7 @@ class Walk:
             shifts = shifts if took_effect else [shift] * len(shifts)
             for change, (earlier, later) in zip(self.pending_firings, pairwise([*shifts, shift]), strict=True):
                 change.before, change.after = add_amounts(change.before, earlier), add_amounts(change.after, later)
-        self.next_event_at = self.events[0].at if self.events else NEVER_REMOVED
+        self.next_event_at = self.events[0].at if self.events else result.NEVER_REMOVED
 
     # Checkpoints
 
@@ -234,7 +226,10 @@ class Walk:
                 continue
             share = trigger.value / trigger.threshold if trigger.value is not None and trigger.threshold else 0.0
             if self.nearest_share < min(share, 1.0):
-                self.nearest_miss, self.nearest_share = NearestMiss(message if share else None, trigger.reason), share
+                self.nearest_miss, self.nearest_share = (
+                    result.NearestMiss(message if share else None, trigger.reason),
+                    share,
+                )
 
     def _build_state(self, message: int) -> RuntimeState:
         history, facts, recording = self.history, self.recording.facts, self.recording
@@ -289,7 +284,7 @@ class Walk:
         self.nearest_share = 1.0
         if plan.has_changes:
             return plan
-        self.nearest_miss = NearestMiss(state.at, plan.reason)
+        self.nearest_miss = result.NearestMiss(state.at, plan.reason)
         self.fruitless_plans[name] = history.generation, len(history.order)
         return None
 
@@ -309,7 +304,7 @@ class Walk:
 
     # Calls
 
-    def _send_call(self, call: ModelCall) -> None:
+    def _send_call(self, call: result.ModelCall) -> None:
         recording, history = self.recording, self.history
         weights = recording.get_weights(call.request)
         recorded_amount = subtract_amounts(history.amount, history.excess)
@@ -368,13 +363,13 @@ class Walk:
         cleared, truncated = count_actions(plan.changes)
         unchanged_prefix = self._compute_prefix_before(after, change.amount_before, change.amount_after, weights)
         before = self._compute_size(change.before, recorded_amount, weights)
-        cache_cut = CacheCut(unchanged_prefix, summarizer_input, summarizer_output)
+        cache_cut = result.CacheCut(unchanged_prefix, summarizer_input, summarizer_output)
         stored_plan = pack_plan(plan, self.last_whole_plan)
         self.last_whole_plan = plan if stored_plan is plan else self.last_whole_plan
         decision = change.message, change.decided, change.step.policy.name, stored_plan
         counts = cleared, truncated, plan.messages_dropped - summarised, summarised
         reasons = change.believed, plan.trigger.reason
-        self.firings.append(Firing(self.call, *decision, before, after, cache_cut, *counts, *reasons))
+        self.firings.append(result.Firing(self.call, *decision, before, after, cache_cut, *counts, *reasons))
 
 
 class Baseline(NamedTuple):
@@ -384,7 +379,7 @@ class Baseline(NamedTuple):
     excess: list[Amount]
 
 
-def get_baseline(recording: Recording, recorded: CompactionHandling) -> Baseline:
+def get_baseline(recording: Recording, recorded: result.CompactionHandling) -> Baseline:
     """Return the sizes of the calls without a policy, with recorded compactions kept or ignored.
 
     The first call after an ignored compaction has the size of the previous call plus the calibrated size of the content

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from context_tui.session.blocks import body_to_text
+from context_tui.text.files import read_toml
 
 MIN_NAME_LENGTH, MIN_NUMBER_LENGTH, MIN_HASH_LENGTH, MIN_LINE_LENGTH, MIN_STEM_LENGTH = 6, 5, 6, 24, 3
 """Minimum lengths in characters of an identifier, a number, a hash, a line and the stem of a file name."""
@@ -61,60 +62,10 @@ _CAMEL = re.compile(r"[a-z0-9][A-Z]").search
 _is_specific = re.compile(r"(?!\.git|\.local|node_modules|[0-9.]+$)(?=.{4})(?:.*[-_@0-9]|.*[a-z][A-Z]|.*\.\w)").match
 """Matches the name of a project's folder: of several words, or with a digit or a dot."""
 _is_domain = re.compile(r"[\w.-]+\.(?:com|org|io|dev|net)").fullmatch
-_SUFFIXES = frozenset(
-    (
-        "bash bin c cc cfg conf cpp cs css csv dat db env go gz h hpp html img ini ipynb jar java js json"
-        " jsonl jsx kt lock log lua md mdx mjs mod pdf php png proto ps1 py pyi rb rs rst scss sh sql svelte"
-        " svg swift tmpl toml ts tsx txt vue xml yaml yml zig zip"
-    ).split()
+_SUFFIXES, _COMMON_FILE_STEMS, _COMMON_NAMES, _COMMON_WORDS = (
+    frozenset(words.split()) for words in read_toml("context_tui.lab.regret", "common_words.toml").values()
 )
-_COMMON_FILE_STEMS = frozenset(
-    (
-        "config settings package tsconfig cargo pyproject makefile readme license changelog contributing"
-        " claude agents gemini __init__ __main__ conftest setup requirements helpers common constants models"
-        " routes server client styles global metadata docker-compose package-lock"
-        " file test tests index main mod lib util utils types data demo input output"
-        " architecture introduction overview quickstart tutorial"
-    ).split()
-)
-"""Stems of file names that occur in many folders and projects."""
-_COMMON_NAMES = frozenset(
-    (
-        "__dict__ __file__ __future__ __init__ __main__ __name__ __repr__ __str__ addeventlistener api_key appendchild"
-        " apply_patch arraybuffer assert_called_once assert_called_once_with assertionerror attributeerror audiocontext"
-        " backgroundcolor borderradius chatgpt classlist classname clearinterval cleartimeout cloudflare created_at"
-        " createdat createelement dangerouslysetinnerhtml decodeuricomponent elasticsearch encodeuricomponent endswith"
-        " execute_command existssync exit_code file_name file_path file_text filename filenotfounderror filepath"
-        " float32array float64array fontfamily fontsize fontweight foreach getattribute getboundingclientrect"
-        " getcomputedstyle getelementbyid getelementsbyclassname github github_token gitlab graphql hasownproperty"
-        " htmlelement importerror in_progress indexerror indexof innerheight innerhtml innertext innerwidth int32array"
-        " intersectionobserver ioerror is_dir is_file is_null isarray javascript keyboardevent keyerror lineheight"
-        " localstorage marginbottom margintop max_length max_tokens maxwidth mkdirsync mongodb mouseevent nameerror"
-        " node_modules notimplementederror onchange onclick onsubmit openai opentelemetry oserror parsefloat parseint"
-        " postgresql powershell preferredauthentications preventdefault queryselector queryselectorall read_bytes"
-        " read_file read_text readfile readfilesync removeeventlistener request_id requestanimationframe"
-        " rotatingfilehandler runtimeerror server_name session_id sessionid sessionstorage setattribute setinterval"
-        " settimeout sqlite3 startswith stoppropagation stricthostkeychecking syntaxerror textalign textcontent"
-        " threadpoolexecutor to_string tolowercase tool_calls tool_input tool_name tool_result tostring touppercase"
-        " typeerror typescript uint8array updated_at updatedat usecallback usecontext useeffect usememo user_id"
-        " usereducer userid userknownhostsfile username usestate valueerror view_range viewbox webassembly websocket"
-        " write_bytes write_file write_text writefile writefilesync xmlhttprequest zindex"
-    ).split()
-)
-"""Names of common libraries, programs and fields, in lower case."""
-_COMMON_WORDS = frozenset(
-    (
-        "about add added after all already also and any approach are been before both branch but can change"
-        " changes check claude clean code codebase command comment complete content contents context correctly"
-        " create current currently data directly directory does existing explore file files find first fix for"
-        " format from function git handle handling has have help helper here how instead into issue issues its just"
-        " key let like line lines look main make might more name need new not now one only output path patterns"
-        " project python read ready repository review run search see should since some specific start structure"
-        " test text that the then there they this through understand update updated use used user users uses using"
-        " verify was what when where which will with work working would you your"
-    ).split()
-)
-"""Words that agents write in most projects, in lower case."""
+"""Suffixes, and stems, names and words that occur in most projects, in lower case; the file explains each list."""
 _COMMON_NUMBERS = frozenset("65535 65536 86400 131072 262144 524288 1048576".split())
 _REMINDER, _REMINDER_END = "<system-reminder>", "</system-reminder>"
 _BOILERPLATE_LINE = re.compile(

@@ -16,6 +16,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from context_tui.session.markers import SKILL_START
+from context_tui.text.files import read_toml
 
 
 class InstructionKind(StrEnum):
@@ -93,38 +94,7 @@ _REPORT = re.compile(
 _CODE_LINE = re.compile(
     r"[{};=]\s*$|^\s*(?:>|\||\$ |def |class |import |from \S+ import )|=>|\(\)\s*[:;{]|^[a-z]+\(\S+\)!?: "
 )
-_RULE_VERBS = "use keep follow stick respect preserve remember respond reply answer limit treat assume"
-_VERBS = (
-    f"{_RULE_VERBS}"
-    " accept acknowledge add adopt aim allocate allow analyze announce apply archive ask assert assign attach audit"
-    " automate avoid await base be begin benchmark break bring build bump bundle cache call call-out cancel capture"
-    " catch change check choose cite clarify classify clean close collect combine commit communicate compare compile"
-    " complete compose compute conduct configure confirm connect consider construct consult contact convert copy"
-    " correct count cover create cut debug decide declare defer define delegate delete deliver deploy deprecate"
-    " describe design detect disable discard discuss dispatch distinguish do document double double-check drop"
-    " duplicate edit embed emphasize enable encapsulate enclose encode end enforce ensure enter escalate escape"
-    " establish estimate evaluate examine exclude execute expand expect explain explore export expose express extend"
-    " factor fail favor favour fetch fill filter finalize find finish fit fix flag focus form format gather generate"
-    " get give go grep group guarantee guard guide handle hash have hide highlight hold honor honour identify ignore"
-    " implement import include incorporate increase increment indent infer inform inherit initialize inject inline"
-    " insert inspect install instruct integrate interpret interrupt introduce investigate invoke involve isolate issue"
-    " iterate join justify kill lead learn leave let leverage link lint list load locate lock log look lower lowercase"
-    " maintain make manage map mark match meet mention merge migrate minimize mirror mock modify monitor move mutate"
-    " name narrow nest normalize note notify number obey observe obtain offer omit only open optimize order organize"
-    " output override own package pad parameterize parse pass paste patch pause perform persist phrase pick pin pipe"
-    " place plan point poll populate post practice prefer prefix preload prepare present prevent preview print"
-    " prioritize proceed process produce profile propose prove provide publish pull purge push put quit quote raise"
-    " randomize rank rate-limit re-read re-run read rebase rebuild recheck reconcile record redirect reduce refactor"
-    " refer reference reflect regenerate regroup reject release rely remove rename render reorder repair repeat"
-    " rephrase replace report request require rerun reserve reset resist resolve restart restate restore restrict"
-    " retain retry return reuse revert review reword rewrite rotate round route run sanitize save say scaffold scan"
-    " schedule search see seed select send separate serve set share ship shorten show sign signal simplify skip solve"
-    " sort spawn specify spell split squash stage standardize start stash state stay step stop store strip strive"
-    " structure study submit substitute suggest summarize supply support surround switch sync tag take target tell"
-    " test think throw tick tidy time title touch track translate traverse trigger trim truncate trust try turn type"
-    " uncomment understand undo unify update upload utilize validate verify version view visit wait warn watch weigh"
-    " wrap write"
-)
+_VERBS = read_toml("context_tui.summarizer.checks", "verbs.toml")
 _MARKUP = re.compile(r"(?:</?[\w-]+>|\*\*|__|[*_\"'(\[]|[^\w\s`*]+\s+)+")
 _LABEL = r"(?-i:[A-Z])(?:[^.:!?]{0,60}:[*_]*|[^.:!?,]{0,40} [-–—])\s+[*_]*"
 _CONDITION = (
@@ -133,7 +103,10 @@ _CONDITION = (
 )
 _PURPOSE = r"(?:to|in|on|with|by|as|for|at|during|from|while|before|after)\b[^,;:]*,\s+"
 _ADVERB = r"(?:then|also|first|next|finally|please|always|just|and|but|instead|otherwise|again|still|only|\w+ly)\b,?\s+"
-_VERB, _RULE_VERB = (rf"(?:{'|'.join(verbs.split())})\b(?!\s*[=(→]|\w*-)" for verbs in (_VERBS, _RULE_VERBS))
+_VERB, _RULE_VERB = (
+    rf"(?:{'|'.join(verbs.split())})\b(?!\s*[=(→]|\w*-)"
+    for verbs in (f"{_VERBS['rule_verbs']} {_VERBS['other_verbs']}", _VERBS["rule_verbs"])
+)
 _TYPED_RULE = re.compile(
     rf"(?:{_LABEL})?(?:(?:{_ADVERB}|I want you to ){{0,3}}{_RULE_VERB}"
     rf"|(?:{_ADVERB})?{_CONDITION}(?:{_ADVERB}){{0,3}}{_VERB})",

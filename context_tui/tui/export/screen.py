@@ -16,16 +16,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Static
 
 from context_tui.errors import Error
-from context_tui.export.files import (
-    ExportResult,
-    OutputExists,
-    describe_format,
-    export,
-    is_copied,
-    list_export_formats,
-    suggest_path,
-    try_export,
-)
+from context_tui.export import files
 from context_tui.session.session import Session
 from context_tui.text.files import find_leftovers, remove_leftover
 from context_tui.text.numbers import format_count
@@ -41,7 +32,7 @@ DEFAULT_FORMAT = "anthropic"
 """Default format of sessions whose own format cannot be written."""
 
 
-class ExportScreen(RefusingScreen[ExportResult | None], WorkErrorHandler, ModalScreen[ExportResult | None]):
+class ExportScreen(RefusingScreen[files.ExportResult | None], WorkErrorHandler, ModalScreen[files.ExportResult | None]):
     """A screen that writes a session to a file; returns the result, or None if nothing was written."""
 
     CSS_PATH = "export.tcss"
@@ -51,10 +42,10 @@ class ExportScreen(RefusingScreen[ExportResult | None], WorkErrorHandler, ModalS
     def __init__(self, session: Session, *, path: Path | None = None) -> None:
         super().__init__()
         self.session = session
-        self.formats = list_export_formats()
+        self.formats = files.list_export_formats()
         self.format = session.info.format if session.info.format in self.formats else DEFAULT_FORMAT
-        self.result: ExportResult | None = None
-        self._suggested_path = str(path or suggest_path(session, self.format))
+        self.result: files.ExportResult | None = None
+        self._suggested_path = str(path or files.suggest_path(session, self.format))
         self._is_writing = False
         self._leftovers: list[Path] = []
         self._loss_texts: dict[str, str] = {}  # losses by format
@@ -93,15 +84,19 @@ class ExportScreen(RefusingScreen[ExportResult | None], WorkErrorHandler, ModalS
             path.action_end()
 
     def _show_formats(self) -> None:
-        about = Content.styled(f"\n{describe_format(self.format)}", "$foreground 60%")
+        about = Content.styled(f"\n{files.describe_format(self.format)}", "$foreground 60%")
         width = self._formats_label.content_size.width
         strip = build_choice_strip({name: name for name in self.formats}, self.format, width)
         self._formats_label.update(strip + about + Content(f"\n\n{self._describe_session()}"))
-        if self.result is None and self.format not in self._loss_texts and not is_copied(self.session, self.format):
+        if (
+            self.result is None
+            and self.format not in self._loss_texts
+            and not files.is_copied(self.session, self.format)
+        ):
             self._find_losses(self.format)
 
     def _describe_session(self) -> str:
-        if is_copied(self.session, self.format):
+        if files.is_copied(self.session, self.format):
             return "The session's own format: every record stays as it was recorded."
         count = format_count(len(self.session.context_at()), "message")
         content = f"{count}, the current context" if self.session.origin else f"{count}, the context at the end"
@@ -110,7 +105,7 @@ class ExportScreen(RefusingScreen[ExportResult | None], WorkErrorHandler, ModalS
     @work(group="losses", description="find what the format cannot hold", exclusive=True, exit_on_error=False)
     async def _find_losses(self, name: str) -> None:
         try:
-            losses = (await run_in_thread(lambda job: try_export(self.session, name))).losses
+            losses = (await run_in_thread(lambda job: files.try_export(self.session, name))).losses
         except (Error, OSError, ValueError) as error:
             self._loss_texts[name] = f"This session cannot be written: {error}"
         else:
@@ -142,7 +137,7 @@ class ExportScreen(RefusingScreen[ExportResult | None], WorkErrorHandler, ModalS
         self.format = name
         path = self.query_one(Input)
         if path.value == self._suggested_path:
-            self._suggested_path = str(suggest_path(self.session, name))
+            self._suggested_path = str(files.suggest_path(self.session, name))
             path.value = self._suggested_path
             path.action_end()
             self.call_after_refresh(self._scroll_to_file_name)
@@ -169,8 +164,8 @@ class ExportScreen(RefusingScreen[ExportResult | None], WorkErrorHandler, ModalS
     async def _export(self, path: Path, force: bool) -> None:
         session, name = self.session, self.format
         try:
-            self.result = await run_in_thread(lambda job: export(session, path, name, force=force))
-        except OutputExists:
+            self.result = await run_in_thread(lambda job: files.export(session, path, name, force=force))
+        except files.OutputExists:
             question = ChoicePrompt("Replace the file?", f"{path} already exists.", _REPLACE_ANSWERS)
             self.app.push_screen(question, self._handle_replace_answer)
             self._set_status("")
@@ -188,7 +183,7 @@ class ExportScreen(RefusingScreen[ExportResult | None], WorkErrorHandler, ModalS
         else:
             self._set_status("Nothing was written; type another file name")
 
-    def _show_result(self, result: ExportResult) -> None:
+    def _show_result(self, result: files.ExportResult) -> None:
         parts: list[Any] = [("✓ ", "$success"), make_visible(f"written: {result.path}")]
         for loss in result.losses:
             parts += [("\n! ", "$warning"), sanitize_line(loss)]

@@ -23,16 +23,8 @@ from context_tui.tui.inspector.request_history import (
 )
 from context_tui.tui.terminal.themes import BAD, BOLD, GOOD, MUTED, PRIMARY, WARN
 from context_tui.tui.timeline.turns import count_context, find_turn_starts, format_context_counts
+from context_tui.tui.widgets import styled_text
 from context_tui.tui.widgets.gauge import CATEGORY_STYLES, draw_gauge
-from context_tui.tui.widgets.styled_text import (
-    LinesPane,
-    Run,
-    clip_lines,
-    count_cells,
-    format_safe_line,
-    justify_runs,
-    wrap_parts,
-)
 
 MIN_HISTORY_WIDTH = 24
 """Minimum width in cells of the chart of recorded sizes; the texts beside it are shortened to make room."""
@@ -43,7 +35,7 @@ ANSWER_VARIANTS = (
     *((3, 1, True), (3, 0, True), (2, 0, True), (1, 0, True)),
 )
 """Numbers of parts and of tools that the answer names, and whether by short names, the longest variant first."""
-Line = list[Run]
+Line = list[styled_text.Run]
 
 
 def format_window_source(window: Window, width: int) -> str:
@@ -84,7 +76,7 @@ def _split_words(text: str, style: str) -> list[Line]:
     return [[(word, style)] for word in text.replace(" %", "\u00a0%").split(" ") if word]
 
 
-class HeaderBar(LinesPane):
+class HeaderBar(styled_text.LinesPane):
     """A header with the session's name, what fills its context, a gauge, and a chart of the recorded sizes.
 
     If there are too few lines, the chart of recorded sizes is left out first, then the gauge.
@@ -147,37 +139,41 @@ class HeaderBar(LinesPane):
             self._read_messages = messages
         self.refresh()
 
-    def _format_title_line(self, session: Session, context: Context, window: Window, width: int) -> list[Run]:
+    def _format_title_line(
+        self, session: Session, context: Context, window: Window, width: int
+    ) -> list[styled_text.Run]:
         info, facts = session.info, session.facts
         name = make_visible(PurePath(info.path).name) or info.title or "session"
-        session_name = format_safe_line(f"{name}#{info.id}" if info.id else name, max(12, width // 3))
+        session_name = styled_text.format_safe_line(f"{name}#{info.id}" if info.id else name, max(12, width // 3))
         problems = format_count(len(facts.problems), "problem") if facts.problems else ""
         count, source = len(facts.rewound_branches), format_window_source(window, width)
         branches = format_count(count, "rewound branch", "rewound branches") if count else ""
-        end_run: Run = ("● following", GOOD) if self._is_following else ("at the end", "")
-        end: Run = end_run if self._progress >= 1 else (f"{format_percent(self._progress)} read", f"bold {WARN}")
-        point: Run = end if context.at >= len(session) else (f"before #{context.at:,}", f"bold {WARN}")
+        end_run: styled_text.Run = ("● following", GOOD) if self._is_following else ("at the end", "")
+        end: styled_text.Run = (
+            end_run if self._progress >= 1 else (f"{format_percent(self._progress)} read", f"bold {WARN}")
+        )
+        point: styled_text.Run = end if context.at >= len(session) else (f"before #{context.at:,}", f"bold {WARN}")
         texts = filter(None, (session_name, problems, source, point[0]))
-        occupied_cells = sum(count_cells([(text, "")]) + 2 for text in texts)
+        occupied_cells = sum(styled_text.count_cells([(text, "")]) + 2 for text in texts)
         if self._read_messages is None:
             counts = count_context(context, self._starts)
             context_text = format_context_counts(counts, len(session), len(self._starts), width - occupied_cells - 1)
         else:
             context_text = f"{format_count(self._read_messages, 'message')} so far" if self._read_messages else ""
-        ranks: list[tuple[int, Run]] = [
+        ranks: list[tuple[int, styled_text.Run]] = [
             (10, (session_name, BOLD)),
-            (4, (f"compacted by {format_safe_line(session.origin, 24)}" if session.origin else "", GOOD)),
-            (3, (format_safe_line(info.format, 24), MUTED)),
-            (5, (format_safe_line(facts.model or "", 32), PRIMARY)),
+            (4, (f"compacted by {styled_text.format_safe_line(session.origin, 24)}" if session.origin else "", GOOD)),
+            (3, (styled_text.format_safe_line(info.format, 24), MUTED)),
+            (5, (styled_text.format_safe_line(facts.model or "", 32), PRIMARY)),
             (7, (" " + context_text, "")),
             (8, (problems, WARN)),
             (4, (branches, MUTED)),
             (8, (source, WARN)),
             (1, (format_window_alternatives(window), MUTED)),
         ]
-        return justify_runs([part for part in ranks if part[1][0].strip()], [point], width)
+        return styled_text.justify_runs([part for part in ranks if part[1][0].strip()], [point], width)
 
-    def _build_lines(self, width: int, height: int) -> list[list[Run]]:
+    def _build_lines(self, width: int, height: int) -> list[list[styled_text.Run]]:
         session, context = self.session, self._shown_context
         if session is None or context is None:
             return []
@@ -193,10 +189,10 @@ class HeaderBar(LinesPane):
             tokens, window, origin = fullness.tokens, fullness.window, fullness.origin
         room, answer = height - 2 if height > 3 else height - 1, list[Line]()  # the gauge has a line
         for variant in format_answer_variants(tokens, window.tokens, origin, fullness):
-            answer = wrap_parts(variant, width, gap=1)
+            answer = styled_text.wrap_parts(variant, width, gap=1)
             if len(answer) <= min(room, ANSWER_LINES if width < WIDE_FROM else WIDE_ANSWER_LINES):
                 break
-        lines += clip_lines(answer, max(room, 1), width)
+        lines += styled_text.clip_lines(answer, max(room, 1), width)
         if len(lines) < height:
             parts = fullness.parts if fullness else ()
             lines.append(draw_gauge(tokens, window.tokens, parts, width))

@@ -25,13 +25,7 @@ from context_tui.tui.inspector.timeline_frame import ColumnHeads, Legend, Status
 from context_tui.tui.inspector.workers import InspectorWorkers
 from context_tui.tui.reader.detail import Detail
 from context_tui.tui.reader.document import DocumentSource, describe_request
-from context_tui.tui.rendering.formatting import (
-    MessageReader,
-    format_line,
-    format_row_kind,
-    format_token_column,
-    format_token_unit,
-)
+from context_tui.tui.rendering import formatting
 from context_tui.tui.timeline.context_events import format_event_details
 from context_tui.tui.timeline.marks import NO_MARK
 from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, Location
@@ -78,7 +72,7 @@ class InspectorPanes:
         controller = self._controller
         view = controller.view
         marker = None if controller.is_reading else controller.marker
-        empty_text = format_line(view.filter.format_no_match(view.policy)) if view.filter else ""
+        empty_text = formatting.format_line(view.filter.format_no_match(view.policy)) if view.filter else ""
         timeline, rows, listed_rows = self._screen.query_one(Timeline), controller.rows, controller.listed_rows
         timeline.show(rows, controller.reader, marker, listed_rows, view.cursor, empty_text)
         self.draw_column_heads()
@@ -86,10 +80,12 @@ class InspectorPanes:
     def draw_column_heads(self) -> None:
         """Draw the line above the timeline, with the filter, the sort order and the number of listed rows."""
         view, rows, count = self._controller.view, self._controller.rows, len(self._controller.listed_rows)
-        title = format_line(", ".join(filter(None, ["largest first" if view.by_size else "", view.filter.describe()])))
+        title = formatting.format_line(
+            ", ".join(filter(None, ["largest first" if view.by_size else "", view.filter.describe()]))
+        )
         heads = self._screen.query_one(ColumnHeads)
         counts = (count, rows.listable_count) if title else None
-        heads.show(title or "timeline", len(rows.first), counts, format_token_column(rows.token_table))
+        heads.show(title or "timeline", len(rows.first), counts, formatting.format_token_column(rows.token_table))
         heads.set_class(bool(title), "-filtered")
 
     def draw_panel(self) -> None:
@@ -133,7 +129,7 @@ class InspectorPanes:
         """Highlight the visible rows on the map, and explain their marks in the legend."""
         timeline = self._screen.query_one(Timeline)
         self._screen.query_one(Minimap).show_window(*timeline.visible_share)
-        unit = format_token_column(self._controller.token_table)
+        unit = formatting.format_token_column(self._controller.token_table)
         self._screen.query_one(Legend).show(timeline.find_visible_styles(), unit)
 
     def request_curve(self) -> None:
@@ -202,7 +198,7 @@ class InspectorPanes:
             detail.show_loading(Content("nothing selected"), "")
             return
         location = selected_location._replace(block=max(selected_location.block, WHOLE_MESSAGE))
-        kind = format_row_kind(session.facts, location.message, location.block)
+        kind = formatting.format_row_kind(session.facts, location.message, location.block)
         name = f"result of {reader.format_preview(*location)}" if location.block >= 0 else kind
         title = Content(f"{location.message}  {name}")
         if reader.is_huge(location.message) and not reader.is_cached(location.message):
@@ -212,10 +208,10 @@ class InspectorPanes:
         row = rows.find_row(*location)
         tokens = rows.tokens[row] if row < len(rows) and rows.block[row] >= WHOLE_MESSAGE else 0
         source = self._build_document_source(selected_location, location)
-        subtitle = Content(f"{format_token_unit(rows.token_table)} {format_count(tokens, 'token')}")
+        subtitle = Content(f"{formatting.format_token_unit(rows.token_table)} {format_count(tokens, 'token')}")
         detail.show_document(source, title, subtitle)
 
-    def _draw_detail_of(self, reader: MessageReader, message: int) -> None:
+    def _draw_detail_of(self, reader: formatting.MessageReader, message: int) -> None:
         if reader is self._controller.reader and message == self.location.message:
             self.draw_detail()
 

@@ -19,16 +19,8 @@ from context_tui.tui.sweep.board import SORT_ORDERS, SweepBoard
 from context_tui.tui.sweep.table import SweepColumn, list_columns
 from context_tui.tui.terminal.cells import shorten_path
 from context_tui.tui.terminal.themes import BOLD, MUTED, PRIMARY
+from context_tui.tui.widgets import styled_text
 from context_tui.tui.widgets.bindings import KeyFooter, read_bindings
-from context_tui.tui.widgets.styled_text import (
-    ClickableLines,
-    LinesPane,
-    Run,
-    format_safe_line,
-    justify_runs,
-    pad_runs,
-    set_background,
-)
 from context_tui.tui.widgets.text_screen import HELP_NOTES
 
 FULL_NAME_CELLS = 30
@@ -44,7 +36,7 @@ def sort_sessions(rows: Sequence[SweepRow], order: str) -> list[tuple[SweepRow, 
 
 def format_session_lines(
     board: SweepBoard, session_rows: Sequence[tuple[SweepRow, Totals]], order: str, width: int
-) -> list[list[Run]]:
+) -> list[list[styled_text.Run]]:
     """Format the column headings and one line for each session."""
     columns, totals = list_columns(board), [each for _, each in session_rows]
     full = width - sum(_measure_column(board, each, totals, True) for each in columns) >= FULL_NAME_CELLS
@@ -57,7 +49,7 @@ def format_session_lines(
         at_least=2,
     )
     name_cells = width - sum(cells for _, cells in visible)
-    head: list[Run] = [("  session".ljust(name_cells), MUTED)]
+    head: list[styled_text.Run] = [("  session".ljust(name_cells), MUTED)]
     head += [
         (f"{'▼' if each.order == order else ''}{each.head}".rjust(cell), PRIMARY if each.order == order else MUTED)
         for each, cell in visible
@@ -67,7 +59,7 @@ def format_session_lines(
         path = shorten_path(row.session, name_cells - 3)
         numbers = [(_format_cell(board, column, each, full).rjust(cell), "") for column, cell in visible]
         lines.append([(f"  {path}".ljust(name_cells), ""), *numbers])
-    return [pad_runs(line, width) for line in lines]
+    return [styled_text.pad_runs(line, width) for line in lines]
 
 
 def _format_cell(board: SweepBoard, column: SweepColumn, totals: Totals, full: bool) -> str:
@@ -106,42 +98,42 @@ class SessionsScreen(Screen[None]):
         self.session_rows = sort_sessions(self._rows, self.order)
 
     def compose(self) -> ComposeResult:
-        yield LinesPane(self._draw_header, id="sessions-header")
-        yield ClickableLines(self._draw_lines, self._click, self.action_move, id="sweep-sessions")
-        yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], id="sessions-limits")
+        yield styled_text.LinesPane(self._draw_header, id="sessions-header")
+        yield styled_text.ClickableLines(self._draw_lines, self._click, self.action_move, id="sweep-sessions")
+        yield styled_text.LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], id="sessions-limits")
         yield KeyFooter()
 
-    def _draw_header(self, width: int, _: int) -> list[list[Run]]:
-        parts: list[tuple[int, Run]] = [
-            (8, (format_safe_line(self._setting.name), BOLD)),
+    def _draw_header(self, width: int, _: int) -> list[list[styled_text.Run]]:
+        parts: list[tuple[int, styled_text.Run]] = [
+            (8, (styled_text.format_safe_line(self._setting.name), BOLD)),
             (9, (f"on {format_count(len(self.session_rows), 'session')}", "")),
         ]
-        return [justify_runs(parts, [(f"most {self.order} first", MUTED)], width)]
+        return [styled_text.justify_runs(parts, [(f"most {self.order} first", MUTED)], width)]
 
-    def _draw_lines(self, width: int, height: int) -> list[list[Run]]:
+    def _draw_lines(self, width: int, height: int) -> list[list[styled_text.Run]]:
         room = height - 1
         self._first_row = max(min(max(self._first_row, self.cursor_index - room + 1), self.cursor_index), 0)
         head, *lines = format_session_lines(self._board, self.session_rows, self.order, width)
-        lines[self.cursor_index] = set_background(lines[self.cursor_index])
+        lines[self.cursor_index] = styled_text.set_background(lines[self.cursor_index])
         return [head, *lines[self._first_row : self._first_row + room]]
 
     def action_move(self, rows: int) -> None:
         self.cursor_index = min(max(self.cursor_index + rows, 0), len(self.session_rows) - 1)
-        self.query_one(ClickableLines).refresh()
+        self.query_one(styled_text.ClickableLines).refresh()
 
     def action_sort(self) -> None:
         current = self.session_rows[self.cursor_index][0]
         self.order = "saved" if self.order == "needed later" else "needed later"
         self.session_rows = sort_sessions(self._rows, self.order)
         self.cursor_index = next(index for index, (row, _) in enumerate(self.session_rows) if row is current)
-        for pane in self.query(LinesPane):
+        for pane in self.query(styled_text.LinesPane):
             pane.refresh()
 
     def _click(self, line: int, _: int, is_double: bool) -> None:
         place = self._first_row + line - 1
         if line > 0 and place < len(self.session_rows):
             self.cursor_index = place
-            self.query_one(ClickableLines).refresh()
+            self.query_one(styled_text.ClickableLines).refresh()
             if is_double:
                 self.action_open()
 

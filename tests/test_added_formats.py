@@ -245,6 +245,25 @@ def test_suffixes_are_checked(tmp_path: Path, suffixes: str) -> None:
     assert broken["why"] == "its suffixes are not a tuple of texts like '.jsonl'"
 
 
+def test_one_that_was_written_for_older_names_says_what_to_rename(tmp_path: Path) -> None:
+    old = WILD.replace("def list_sessions", "def sessions").replace("def make_scanner", "def scanner")
+    environ = installed(tmp_path, f"{old}    def title(self, path): return 'x'\n", "wild = added:Wild")
+    [broken] = json.loads(run(environ, "formats", "--json").stdout)["broken"]
+    assert broken["why"] == (
+        "it is written for an older context-tui: "
+        "rename sessions to list_sessions, rename scanner to make_scanner, rename title to read_title"
+    )
+
+
+def test_a_shape_of_older_names_says_so_too(tmp_path: Path) -> None:
+    environ = installed(tmp_path, WILD.replace("def parse(", "def part("), "wild = added:Wild")
+    log = tmp_path / "a.jsonl"
+    log.write_text('{"wild": "one"}\n')
+    done = run(environ, "inspect", log)
+    assert done.returncode == 2
+    assert "Shape: it is written for an older context-tui: rename part to parse" in done.stderr
+
+
 def test_one_that_lacks_a_method_is_not_used(tmp_path: Path) -> None:
     environ = installed(tmp_path, WILD.replace("def make_scanner", "def make_it"), "wild = added:Wild")
     [broken] = json.loads(run(environ, "formats", "--json").stdout)["broken"]

@@ -128,6 +128,16 @@ BROKEN = {
         )
         for why in (why.format("not a number, true or false, or tuple[str, ...]"),)
     },
+    "older": (
+        "from sliding_window import SlidingWindow\nclass Policy(SlidingWindow):\n"
+        "    name = 'older'\n    waits_for = 1\n    def derived(self, *args): return None",
+        "it is written for an older context-tui: rename derived to implied_value, rename waits_for to replan_on",
+    ),
+    "flat": (
+        "from context_tui.policies.base import BasePolicy\n"
+        "class Policy(BasePolicy): name, trigger_only = 'flat', {'share'}",
+        "it is written for an older context-tui: rename trigger_only to flat_curves",
+    ),
     "never": (
         "from sliding_window import SlidingWindow\nclass Policy(SlidingWindow): name, phases = 'never', {'on_call'}",
         "its phases are {'on_call'}, not a frozenset of before_call, after_tools, user_turn",

@@ -14,6 +14,7 @@ from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from context_tui.errors import Error, shorten_message
+from context_tui.text.files import read_toml
 from context_tui.text.sanitize import sanitize_line, truncate_name
 
 if TYPE_CHECKING:
@@ -222,6 +223,18 @@ class Guard:
         if not isinstance(answer, kind):
             raise self.fail(error, reason.format(type(answer).__name__), prefix)
         return answer
+
+
+def format_renames(instance: object, kind: str) -> str:
+    """Return what to rename in a package's ``format``, ``policy`` or ``shape`` with members of old names, or ""."""
+    classes = [each for each in type(instance).__mro__ if not each.__module__.startswith(("context_tui.", "builtins"))]
+    if not classes:  # reading the names would delay the first paint
+        return ""
+    renames = read_toml("context_tui.app", "renamed_members.toml")[kind]
+    defined = {name for each in classes for name in vars(each)}
+    old_names = [name for name in renames if name in defined and renames[name] not in defined]
+    advice = ", ".join(f"rename {name} to {renames[name]}" for name in old_names)
+    return f"it is written for an older context-tui: {advice}" if advice else ""
 
 
 def format_place(error: BaseException, module: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-from context_tui.app.plugins import Guard, Plugins, QuietMember
+from context_tui.app.plugins import Guard, Plugins, QuietMember, format_renames
 from context_tui.errors import Error, UnreadableSession
 from context_tui.formats.base import Advance, Claim, Format, Lister, Scanner, SessionFile
 from context_tui.session.losses import Losses
@@ -18,6 +18,8 @@ REQUIRED_METHODS = ("sniff", "list_sessions", "make_scanner")
 def _find_defect(name: str, loaded: Any) -> str:
     if Format not in type(loaded).__mro__:
         return "it does not derive from formats.base.Format"
+    if renames := format_renames(loaded, "format"):
+        return renames
     missing = [each for each in ("name", "about") if not hasattr(loaded, each)]
     missing += [each for each in REQUIRED_METHODS if getattr(type(loaded), each) is getattr(Format, each)]
     if missing:

@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-from context_tui.app.plugins import Guard, Plugins, QuietMember
+from context_tui.app.plugins import Guard, Plugins, QuietMember, format_renames
 from context_tui.compaction.changes import Change, LazyChanges
 from context_tui.compaction.plan import KeepReason, Plan, Trigger
 from context_tui.errors import PlanError
@@ -37,6 +37,8 @@ DEFAULT_POLICY, MANUAL_POLICY = "defect-microcompact", "manual"
 
 
 def _find_policy_error(name: str, policy: Any) -> str:
+    if renames := format_renames(policy, "policy"):
+        return renames
     missing = [each for each in _REQUIRED_MEMBERS if getattr(policy, each, None) is None]
     missing += [each for each in ("trigger", "plan") if getattr(type(policy), each, None) is getattr(Policy, each)]
     has_defaults = all(hasattr(policy, each) for each in vars(Policy) if not each.startswith("_"))

@@ -10,7 +10,7 @@ from functools import wraps
 from operator import is_
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from context_tui.app.plugins import format_place
+from context_tui.app.plugins import format_place, format_renames
 from context_tui.errors import Error
 from context_tui.formats.kit.blocks import build_text, extract_text
 from context_tui.formats.kit.prompts import build_part, get_prompt, join_system, set_system, set_tools
@@ -255,7 +255,9 @@ def problems_as_value_errors(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def prepare_shape(shape: object, builder: MessageBuilder) -> None:
-    """Copy a shape's settings for tools, paths and side requests to the facts."""
+    """Copy a shape's settings for tools, paths and side requests to the facts, or raise TypeError for old names."""
+    if renames := format_renames(shape, "shape"):
+        raise TypeError(f"{type(shape).__name__}: {renames}")
     builder.facts.has_side_requests = getattr(shape, "has_side_requests", False)
     builder.facts.read_tools |= frozenset(getattr(shape, "read_tools", ()))
     builder.facts.path_keys = (*getattr(shape, "path_keys", ()), *builder.facts.path_keys)

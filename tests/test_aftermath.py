@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,18 @@ def test_few_sessions_are_not_enough() -> None:
     assert found is not None and found.low is None
     assert found.sentence == "not enough: 4 compactions in 4 sessions; about 20 would do"
     assert estimate_extra_calls([]) is None
+
+
+def test_compactions_that_are_not_measured_are_counted_with_the_reason() -> None:
+    rows = make_rows([5.0] * 4, 2)
+    rows.append(rows[0]._replace(aftermath=replace(rows[0].aftermath, matched=None, matches=())))
+    reason = "no call or edit follows, or no point is similar"
+    found, more = estimate_extra_calls(rows), estimate_extra_calls(rows, 7)
+    assert found is not None and more is not None and (found.left_out, more.left_out) == (1, 3)
+    assert found.sentence.startswith(f"not enough: 4 compactions in 2 sessions, 1 of 5 left out: {reason}; about")
+    rows += make_rows([5.0] * 90, 30)
+    found = estimate_extra_calls(rows)
+    assert found is not None and found.low is not None and f"sessions, 1 of 95 left out: {reason})" in found.sentence
 
 
 def test_groups_have_the_means_of_what_is_known() -> None:

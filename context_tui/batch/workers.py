@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from context_tui.compaction.recorded_compactions import find_recorded_compactions
 from context_tui.errors import NoSessionFile, UnreadableSession, WorkStopped, describe_failure
 from context_tui.formats.base import scan
 from context_tui.formats.opening import (
@@ -204,10 +205,9 @@ def analyze_sources(
 
 def measure_extra_calls(sources: Iterable[SweepSource]) -> ExtraCalls | None:
     """Estimate the extra calls after recorded compactions (None if unknown), leaving out sessions that fail."""
-    analyses, _ = analyze_sources(sources, measure_aftermaths)
-    return estimate_extra_calls(
-        [SessionAftermath(each.name, each.format, found) for each in analyses for found in each.value]
-    )
+    analyses, _ = analyze_sources(sources, lambda each: (measure_aftermaths(each), find_recorded_compactions(each)))
+    rows = [SessionAftermath(each.name, each.format, found) for each in analyses for found in each.value[0]]
+    return estimate_extra_calls(rows, sum(len(each.value[1]) for each in analyses))
 
 
 def _read_session(source: SweepSource) -> Session:

@@ -38,6 +38,8 @@ class ExtraCalls:
         low, high: bootstrap interval of 95 % over sessions, or None with fewer than ``MIN_SESSIONS``.
         compactions, sessions: number of measured compactions, and of sessions that they are from.
         needed: estimated number of compactions for an interval of ``TARGET_WIDTH``, or None if no more are needed.
+        left_out: number of recorded compactions that are not measured: no call of their own or no edit or end of turn
+            follows, no point without a compaction is similar, or they removed no tokens.
         verdict: ``more calls`` or ``fewer calls`` if the interval excludes 0, ``no difference found`` if it is narrow,
             else ``not enough``.
     """
@@ -49,6 +51,7 @@ class ExtraCalls:
     sessions: int
     needed: int | None
     verdict: Literal["more calls", "fewer calls", "no difference found", "not enough"]
+    left_out: int = 0
 
     @property
     def rates(self) -> tuple[float, ...]:
@@ -60,6 +63,9 @@ class ExtraCalls:
         """Text with the verdict, the interval and the number of compactions."""
         count = format_count(self.compactions, "compaction")
         source = f"{count} in {format_count(self.sessions, 'session')}"
+        if self.left_out:
+            left_out = f"{self.left_out:,} of {self.compactions + self.left_out:,} left out"
+            source += f", {left_out}: no call or edit follows, or no point is similar"
         advice_text = f"; about {self.needed:,} would do" if self.needed else ""
         if self.low is None or self.high is None:
             return f"not enough: {source}{advice_text}"
@@ -79,8 +85,11 @@ class GroupMeans(NamedTuple):
     matched: Course | None
 
 
-def estimate_extra_calls(rows: Sequence[SessionAftermath]) -> ExtraCalls | None:
-    """Estimate the extra calls per 1,000 removed tokens (λ), or return None if no compaction has known extra calls."""
+def estimate_extra_calls(rows: Sequence[SessionAftermath], recorded: int = 0) -> ExtraCalls | None:
+    """Estimate the extra calls per 1,000 removed tokens (λ), or return None if no compaction has known extra calls.
+
+    *recorded* counts all recorded compactions, if more than *rows*.
+    """
     by_session: dict[str, list[tuple[float, int]]] = defaultdict(list)
     for row in rows:
         extra, removed = row.aftermath.extra_calls, row.aftermath.removed
@@ -90,10 +99,11 @@ def estimate_extra_calls(rows: Sequence[SessionAftermath]) -> ExtraCalls | None:
     if not groups:
         return None
     count = sum(map(len, groups))
+    left_out = max(recorded, len(rows)) - count
     value = _compute_ratio(groups)
     if len(groups) < MIN_SESSIONS:
         needed = ceil(count / len(groups) * ENOUGH_SESSIONS)
-        return ExtraCalls(value, None, None, count, len(groups), needed, "not enough")
+        return ExtraCalls(value, None, None, count, len(groups), needed, "not enough", left_out)
     random = Random(SEED)
     values = sorted(_compute_ratio(random.choices(groups, k=len(groups))) for _ in range(RESAMPLES))
     margin = round((1 - INTERVAL) / 2 * RESAMPLES)
@@ -105,7 +115,7 @@ def estimate_extra_calls(rows: Sequence[SessionAftermath]) -> ExtraCalls | None:
         verdict, needed_count = "more calls" if low > 0 else "fewer calls", None
     elif needed_count is None:
         verdict = "no difference found"
-    return ExtraCalls(value, low, high, count, len(groups), needed_count, verdict)
+    return ExtraCalls(value, low, high, count, len(groups), needed_count, verdict, left_out)
 
 
 def _compute_ratio(groups: Sequence[Sequence[tuple[float, int]]]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,14 @@ def test_one_session_that_decides_is_too_little_evidence() -> None:
     found = recommend(costs)
     assert found.verdict == "too little evidence" and found.largest[0] == "big"
     assert "100% of the saving is from one session, big." in format_recommendation(found)
+
+
+def test_both_ends_of_an_interval_say_whether_they_save() -> None:
+    costs = {f"s{number}": {33_000: 10.0, 60_000: 10.1} for number in range(5)} | {"big": {33_000: 90.0, 60_000: 80.0}}
+    words = " ".join(format_recommendation(recommend(costs)))
+    assert re.search(r"of the sessions it costs \$0\.\d+ more at worst, saves \$\d+\.\d+ at best; it is", words)
+    costs = {f"s{number}": {33_000: 10.0, 60_000: 9.0 - number / 10} for number in range(8)}
+    assert re.search(r"of the sessions it saves \$\d+\.\d+ to \$\d", " ".join(format_recommendation(recommend(costs))))
 
 
 def test_of_one_session_nothing_is_said_that_needs_several() -> None:

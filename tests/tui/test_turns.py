@@ -293,6 +293,12 @@ def test_a_context_that_begins_with_messages_from_elsewhere_counts_them_in_their
     assert not isinstance(view.context.order, range)
     turns = turns_of(rows_of(made), RowMarker(view.context, view.plan))
     assert [turn.share is None for turn in turns] == [False, False, True, True, True, False]
+    tokens = index_context(made.context_at(40)).tokens
+    assert [turn.inside for turn in turns] == [tokens[3] + tokens[4], tokens[10], None, None, None, None]
+    part = turns[0]
+    said = f"{part.tokens:,} tokens, {part.inside:,} of them in this context ("
+    assert part.tokens > (part.inside or 0) and said in part.format_summary()
+    assert part.place.endswith(" in context") and turns[-1].place.endswith(" %") and not turns[2].place
     inside = index_context(view.context).total
     assert sum(turn.share or 0 for turn in turns) == pytest.approx(inside / measure_context(view.context).tokens)
 

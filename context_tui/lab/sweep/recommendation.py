@@ -323,7 +323,10 @@ def format_recommendation(recommendation: Recommendation, scope: str = "") -> li
     wins = _format_wins(result.ranking[0].wins, len(result.gains))
     if len(result.gains) >= MIN_SESSIONS:
         low, high = (format_saving(bound, unit, with_unit=True) for bound in result.interval)
-        wins = f"In nine of ten resamples of the sessions it {low} to {high.removeprefix('saves ')}; {wins}"
+        span = (
+            f"{low} to {high.removeprefix('saves ')}" if result.interval[0] > 0 else f"{low} at worst, {high} at best"
+        )
+        wins = f"In nine of ten resamples of the sessions it {span}; {wins}"
     sentences.append(f"{wins[0].upper()}{wins[1:]}.")
     return sentences + _format_ranking(result)
 

@@ -11,7 +11,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from context_tui.text.numbers import format_count, format_percent
+from context_tui.text.numbers import format_count
 from context_tui.tui.rendering.columns import ColumnFitter
 from context_tui.tui.terminal.cells import choose_form, clip_to_width, fit_to_width
 from context_tui.tui.timeline.marks import VERDICT_GLYPHS, RowMark
@@ -103,17 +103,17 @@ def paint_head(
     verdict_style = styles.get(turn.verdict, quiet_style)
     name = f" {OPEN_GLYPH if preview is None else FOLDED_GLYPH} {turn.name}"
     room = columns.tokens_start - 2 - len(name)
-    share = "" if turn.share is None else format_percent(turn.share)
     tokens = (f"{turn.tokens:>8,} ", text)
     if preview is None:
         count = f" · {format_count(len(turn.messages), 'message')}"
-        forms = (f"{count} · {share} of the context ", f"{count} · {share} ") if share else (f"{count} ", " ")
+        suffix = "" if turn.inside is not None else " of the context"
+        forms = (f"{count} · {turn.place}{suffix} ", f"{count} · {turn.place} ") if turn.place else (f"{count} ", " ")
         about = choose_form((*forms, ""), room)
         rule = about + RULE_GLYPH * (room - len(about))
         glyph = (f" {VERDICT_GLYPHS[turn.outside or 'kept']}", verdict_style)
         parts = [glyph, (name, head), (rule, quiet_style), tokens, (" " * (columns.bar + 1), quiet_style)]
         return _build_strip(parts, columns.width, styles["text"], overlay)
-    effects, about = _format_turn_effects(turn, share, room - min(MIN_PREVIEW_WIDTH, cell_len(preview) + 2))
+    effects, about = _format_turn_effects(turn, room - min(MIN_PREVIEW_WIDTH, cell_len(preview) + 2))
     parts = [
         (" " + VERDICT_GLYPHS[turn.verdict], verdict_style),
         (name, head),
@@ -126,10 +126,10 @@ def paint_head(
     return _build_strip(parts, columns.width, styles["text"], overlay)
 
 
-def _format_turn_effects(turn: TurnSummary, share: str, room: int) -> tuple[str, str]:
+def _format_turn_effects(turn: TurnSummary, room: int) -> tuple[str, str]:
     count = len(turn.messages)
     full, short = (", ".join(map(format_effect, turn.effects)) for format_effect in (str, attrgetter("short")))
-    share = f"{share:>6}" if turn.share is not None else ""
+    share = f" {turn.place:>5}" if turn.place else ""
     count_text, short_count = f"{format_count(count, 'message'):>15}", f"{count:>6,} msg"
     forms = [(full, count_text + share), (short, count_text + share), (short, short_count + share)]
     for effects, about in (*forms, (short, share), ("", share)):

@@ -14,7 +14,7 @@ from context_tui.compaction.plan import ACTION_PAST_TENSE, Plan
 from context_tui.session.context import Context, memoize
 from context_tui.session.session import Session
 from context_tui.session.values import Kind, MessageFlag, Spans
-from context_tui.text.numbers import format_count, format_percent
+from context_tui.text.numbers import format_count, format_percent, format_tokens
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.estimators import bytes4
@@ -55,7 +55,8 @@ class TurnSummary(NamedTuple):
     """A summary of one turn; ``number`` is 0 for the messages before the first turn.
 
     ``tokens`` is the turn's size by the token measure that ``unit`` names, and ``share`` is its share of the next
-    request. If no message in the turn is in the context, ``share`` is None and ``outside`` is ``before`` or ``after``.
+    request. If no message in the turn is in the context, ``share`` is None and ``outside`` is ``before`` or ``after``;
+    if only some are, ``inside`` is their size, else None.
     """
 
     number: int
@@ -65,6 +66,14 @@ class TurnSummary(NamedTuple):
     outside: str = ""
     effects: tuple[TurnEffect, ...] = ()
     unit: str = "est."
+    inside: int | None = None
+
+    @property
+    def place(self) -> str:
+        """The turn's share of the context, or the size of its part in the context if that is not all; "" if none is."""
+        if self.share is None:
+            return ""
+        return format_percent(self.share) if self.inside is None else f"{format_tokens(self.inside)} in context"
 
     @property
     def name(self) -> str:
@@ -81,6 +90,8 @@ class TurnSummary(NamedTuple):
         first, last = self.messages[0], self.messages[-1]
         message_text = f"message {first:,}" if first == last else f"messages {first:,} to {last:,}"
         place = "not in this context" if self.share is None else f"{format_percent(self.share)} of the context"
+        if self.inside is not None:
+            place = f"{self.inside:,} of them in this context ({place})"
         tokens = f"{self.unit} {format_count(self.tokens, 'token')}"
         return ", ".join([f"{self.name}: {message_text}", tokens, place, *map(str, self.effects)])
 
@@ -121,7 +132,8 @@ class TurnSummaries:
         effects = self._find_applied_effects(span)
         if plan and plan.has_changes:
             effects = self._find_effects(plan, messages, positions)
-        return TurnSummary(number, messages, tokens, share, effects=tuple(effects), unit=unit)
+        inside = context_tokens if sum(map(len, positions)) < len(messages) else None
+        return TurnSummary(number, messages, tokens, share, effects=tuple(effects), unit=unit, inside=inside)
 
     def _find_applied_effects(self, span: range) -> Iterator[TurnEffect]:
         marks = self._marker.applied_marks if self._marker else {}

@@ -101,13 +101,14 @@ def find_recorded_params(name: str, facts: Facts) -> Mapping[str, Any]:
 
 def format_recorded_params(policy: str, params: BaseModel, facts: Facts) -> str:
     """Describe the parameters that come from the agent version that recorded the session, or return an empty string."""
-    recorded, version = find_recorded_params(policy, facts), format_recording_version(policy, params, facts)
+    recorded = find_recorded_params(policy, facts)
     texts = format_assignments({name: value for name, value in recorded.items() if getattr(params, name) == value})
-    return f"{policy} {' '.join(texts)}: {version}, which recorded this session" if version else ""
+    version = ".".join(map(str, facts.agent_version))
+    return f"{policy} {' '.join(texts)}: as in version {version}, which recorded this session" if texts else ""
 
 
 def format_recording_version(policy: str, params: BaseModel, facts: Facts) -> str:
-    """Format the version that recorded the session if *params* come from it, else return an empty string."""
+    """Format the version that recorded the session if *params* agree with it, else return an empty string."""
     recorded = find_recorded_params(policy, facts)
-    has_any = any(getattr(params, name) == value for name, value in recorded.items())
-    return f"as in version {'.'.join(map(str, facts.agent_version))}" if has_any else ""
+    is_same = recorded and all(getattr(params, name) == value for name, value in recorded.items())
+    return f"as in version {'.'.join(map(str, facts.agent_version))}" if is_same else ""

@@ -115,7 +115,8 @@ class Lane:
         try:
             label = format_policy_label(self.policy, self.params)
             version = format_recording_version(self.policy, self.params, self.view.session.facts)
-            return f"{label} ({version})" if version else label
+            source = "yours" if self.view.params.get(self.policy) else version
+            return f"{label} ({source})" if source else label
         except PlanError:
             return self.policy
 

@@ -180,6 +180,9 @@ async def test_focus_comes_back_when_the_terminal_is_large_enough_again() -> Non
         await until(pilot, lambda: running.focused is screen.query_one(ParameterPanel).rows)
         await pilot.press("right")
         assert screen.view.get_settings("defect-microcompact") == {"keep_recent_turns": 4}
+        screen.query_one(Timeline).focus()
+        await pilot.press("backspace")
+        assert not screen.view.get_settings("defect-microcompact"), "the hint's key, wherever the focus is"
 
 
 async def test_jumps_plan_as_of_points_of_interest() -> None:

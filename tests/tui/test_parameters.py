@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 
 from context_tui.policies.planning import plan
 from context_tui.policies.registry import POLICIES, list_policy_names
+from context_tui.tui.comparison import Lane
 from context_tui.tui.inspector.parameters import ParameterPanel
 from context_tui.tui.view import View
 from tests.tui.fakes import drawn
@@ -169,6 +170,27 @@ async def test_values_of_the_recording_version_say_so(monkeypatch: pytest.Monkey
         panel.show(View(SESSION, policy=name, params={name: defaults}))
         await pilot.pause()
         assert "2.1.20" not in panel.outcome.render().plain.replace("keep_messages=0", "")
+
+
+@pytest.mark.parametrize(
+    ("width", "told"), [(240, "yours: trigger_reserve=80000; backspace resets"), (80, "yours; backspace")]
+)
+async def test_values_of_the_user_are_not_called_those_of_the_version(
+    monkeypatch: pytest.MonkeyPatch, width: int, told: str
+) -> None:
+    monkeypatch.setattr(SESSION.facts, "agent_version", (2, 1, 20))
+    name = "claude-code-auto"
+    view = View(SESSION, policy=name)
+    assert Lane(view).label.endswith("(as in version 2.1.20)")
+    view = view.with_param(name, "trigger_reserve", 80_000)
+    assert Lane(view).label == f"{name} trigger_reserve=80000 keep_messages=0 (yours)"
+    panel = ParameterPanel(lambda policy, name, value: None, lambda: None)
+    async with Alone(panel).run_test(size=(width, 7)) as pilot:
+        await pilot.pause()
+        panel.show(view)
+        await pilot.pause()
+        shown = " ".join(text.strip() for text in panel.outcome.render().plain.splitlines())
+        assert told in shown and "2.1.20" not in shown
 
 
 async def test_the_difference_is_named_and_stays_until_the_next() -> None:

@@ -11,7 +11,9 @@ from textual.containers import Vertical
 from textual.geometry import Size
 from textual.widget import Widget
 
+from context_tui.policies.base import is_session_bound
 from context_tui.policies.parameter_space import get_value, list_parameters_in_context
+from context_tui.policies.parameters import format_assignments
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.versions import format_recorded_params, format_recording_version
 from context_tui.session.context import Context
@@ -158,7 +160,11 @@ class ParameterPanel(Widget):
             paragraphs.append([[[("no plan: ", f"bold {BAD}"), (reason, "")]]])
         if self._difference:
             paragraphs.append(self._difference)
-        if recorded := format_recorded_params(policy, params, context.facts):
+        own = {} if is_session_bound(definition) else view.params.get(policy)
+        if own and outcome and not self._difference:
+            text = f"yours: {' '.join(format_assignments(own))}; backspace resets the selected one"
+            paragraphs.append([[[(form, MUTED)]] for form in (text, "yours; backspace resets")])
+        elif not own and (recorded := format_recorded_params(policy, params, context.facts)):
             version = format_recording_version(policy, params, context.facts)
             paragraphs.append([[[(text, MUTED)]] for text in (recorded.removeprefix(f"{policy} "), version)])
         if plan:

@@ -351,6 +351,10 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         if self._require_visible_settings():
             self.query_one(ParameterPanel).change_value(step)
 
+    def action_reset_value(self) -> None:
+        if self._require_visible_settings():
+            self.query_one(ParameterPanel).rows.action_default()
+
     def action_type(self) -> None:
         if self._require_visible_settings():
             self.query_one(ParameterPanel).type_value()

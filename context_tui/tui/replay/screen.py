@@ -414,6 +414,9 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
     def action_type(self) -> None:
         self.query_one(ParameterRows).action_type()
 
+    def action_reset_value(self) -> None:
+        self.query_one(ParameterRows).action_default()
+
     def action_recorded(self) -> None:
         if not self.comparison.context_events:
             notify_briefly(self, "This recording holds no compaction to undo")

@@ -12,15 +12,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner, SessionFile
+from context_tui.formats.kit import blocks as kit_blocks
 from context_tui.formats.kit import databases, entry_scanner, values
-from context_tui.formats.kit.blocks import (
-    Block,
-    are_results,
-    build_image,
-    build_text,
-    build_tool_result,
-    build_tool_use,
-)
 from context_tui.formats.kit.entry_scanner import Entry, RowSource
 from context_tui.formats.kit.files import ALL_PROJECTS, find_data_home, list_files, read_file_stamp, read_whole_file
 from context_tui.formats.kit.heads import parse_first_values, read_first_objects
@@ -69,7 +62,7 @@ class GooseShape:
         if speaker == Role.ASSISTANT:
             return MessageRecord(speaker, blocks, flags=flags, time=time, notes=tuple(notes))
         unseen = not is_visible(value, "userVisible")
-        results = are_results(blocks)
+        results = kit_blocks.are_results(blocks)
         return MessageRecord(speaker, blocks, results, flags, time, is_injected=unseen, notes=tuple(notes))
 
     def add_facts(self, entry: Entry, parsed: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
@@ -113,10 +106,10 @@ def _parse_entry(entry: Entry) -> dict[str, Any]:
     return parse_object(entry.texts[0])
 
 
-def _parse_block(kind: str, value: dict[str, Any]) -> Block | None:
+def _parse_block(kind: str, value: dict[str, Any]) -> kit_blocks.Block | None:
     match kind:
         case "text":
-            return build_text(value.get("text"))
+            return kit_blocks.build_text(value.get("text"))
         case "image":
             return _parse_image(value)
         case "thinking":
@@ -133,18 +126,18 @@ def _parse_block(kind: str, value: dict[str, Any]) -> Block | None:
     return None
 
 
-def _parse_call(value: dict[str, Any]) -> Block:
+def _parse_call(value: dict[str, Any]) -> kit_blocks.Block:
     """Return a call as a ``tool_use`` block. An invalid call has no name, and the error as its input."""
     outcome = values.as_object(value.get("toolCall"))
     call, failed = values.as_object(outcome.get("value")), outcome.get("status") == "error"
     arguments = {"error": values.parse_id(outcome.get("error"))} if failed else values.as_object(call.get("arguments"))
-    return build_tool_use(values.parse_id(value.get("id")), values.parse_id(call.get("name")), arguments)
+    return kit_blocks.build_tool_use(values.parse_id(value.get("id")), values.parse_id(call.get("name")), arguments)
 
 
-def _parse_result(value: dict[str, Any]) -> Block:
+def _parse_result(value: dict[str, Any]) -> kit_blocks.Block:
     call_id, outcome = values.parse_id(value.get("id")), values.as_object(value.get("toolResult"))
     if outcome.get("status") == "error":
-        return build_tool_result(call_id, values.parse_id(outcome.get("error")), is_error=True)
+        return kit_blocks.build_tool_result(call_id, values.parse_id(outcome.get("error")), is_error=True)
     body: Any = outcome.get("value")
     failed = isinstance(body, dict) and body.get("isError") is True
     parts = values.as_list(body.get("content") if isinstance(body, dict) else body)
@@ -153,7 +146,7 @@ def _parse_result(value: dict[str, Any]) -> Block:
         audience = values.as_list(values.as_object(values.as_object(part).get("annotations")).get("audience"))
         if not audience or "assistant" in audience:
             content.append(_parse_result_content(part))
-    return build_tool_result(call_id, content, is_error=failed)
+    return kit_blocks.build_tool_result(call_id, content, is_error=failed)
 
 
 def _parse_result_content(part: Any) -> Any:
@@ -161,12 +154,12 @@ def _parse_result_content(part: Any) -> Any:
     if members.get("type") == "image":
         return _parse_image(members)
     if isinstance(text := values.as_object(members.get("resource")).get("text"), str):
-        return build_text(text)
-    return build_text(values.parse_id(members.get("text"))) if members.get("type") == "text" else part
+        return kit_blocks.build_text(text)
+    return kit_blocks.build_text(values.parse_id(members.get("text"))) if members.get("type") == "text" else part
 
 
-def _parse_image(value: dict[str, Any]) -> Block:
-    return build_image(values.parse_id(value.get("mimeType")), values.parse_id(value.get("data")))
+def _parse_image(value: dict[str, Any]) -> kit_blocks.Block:
+    return kit_blocks.build_image(values.parse_id(value.get("mimeType")), values.parse_id(value.get("data")))
 
 
 def _parse_usage(metadata: Mapping[str, Any]) -> Usage | None:

@@ -6,14 +6,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from context_tui.formats.codex.rollout import Record, parse_rollout_item
+from context_tui.formats.kit import message_builder
 from context_tui.formats.kit.blocks import build_text
-from context_tui.formats.kit.message_builder import (
-    FullCompactionRecord,
-    MessageRecord,
-    MetadataRecord,
-    ParsedRecord,
-    group_records,
-)
 from context_tui.formats.kit.response_items import COMPACTION_TYPES, Item
 from context_tui.formats.kit.values import as_object, as_text, parse_id
 from context_tui.session.values import MessageFlag, Role
@@ -46,7 +40,7 @@ def format_item_key(item: Any) -> str:
     return f"item {item_id}" if isinstance(item_id, str) and item_id else ""
 
 
-def parse_compaction(payload: Record) -> ParsedRecord:
+def parse_compaction(payload: Record) -> message_builder.ParsedRecord:
     """Parse a compaction into its summary, followed by the other messages in its history.
 
     ``context`` states their order. A summary that the file lacks becomes a block of unknown size at the end of the
@@ -54,14 +48,16 @@ def parse_compaction(payload: Record) -> ParsedRecord:
     """
     if find_replacement_history(payload) is None:
         if "guardian_history" in payload:
-            return MetadataRecord()
+            return message_builder.MetadataRecord()
         text = as_text(payload.get("message")) or NO_SUMMARY
-        return MessageRecord(Role.USER, [build_text(text)], compaction=FullCompactionRecord())
+        return message_builder.MessageRecord(
+            Role.USER, [build_text(text)], compaction=message_builder.FullCompactionRecord()
+        )
     history = _parse_history(payload)
     summary, *other_records = (message.part for message in history.messages)
-    compaction = FullCompactionRecord(context=tuple(history.order))
+    compaction = message_builder.FullCompactionRecord(context=tuple(history.order))
     summary = replace(summary, is_injected=False, notes=tuple(history.notes), compaction=compaction)
-    return group_records(summary, *other_records)
+    return message_builder.group_records(summary, *other_records)
 
 
 def list_items(payload: Record) -> list[list[Item]]:
@@ -77,7 +73,7 @@ def list_item_keys(payload: Record) -> list[list[str]]:
 
 
 class _HistoryMessage(NamedTuple):
-    part: MessageRecord
+    part: message_builder.MessageRecord
     items: list[Item]
 
 
@@ -101,7 +97,7 @@ def _parse_history(payload: Record) -> _History:
         except ValueError as error:
             notes.append(str(error))
             continue
-        if not isinstance(record, MessageRecord):
+        if not isinstance(record, message_builder.MessageRecord):
             continue
         newest = messages[-1].part if order and isinstance(order[-1], int) else None
         is_same_kind = newest and (newest.role, newest.has_results) == (record.role, record.has_results)
@@ -116,13 +112,13 @@ def _parse_history(payload: Record) -> _History:
     place = max(summary_places, default=len(messages))
     if place == len(messages):
         order.append(place)
-        messages.append(_HistoryMessage(MessageRecord(Role.USER, [MISSING_SUMMARY]), []))
+        messages.append(_HistoryMessage(message_builder.MessageRecord(Role.USER, [MISSING_SUMMARY]), []))
     summary = messages.pop(place)
     numbers = {place: 0, **{n: n + (n < place) for n in range(len(messages) + 1) if n != place}}
     return _History([summary, *messages], [numbers[each] if isinstance(each, int) else each for each in order], notes)
 
 
-def _is_history_summary(record: MessageRecord, text: str) -> bool:
+def _is_history_summary(record: message_builder.MessageRecord, text: str) -> bool:
     if record.role != Role.USER or record.has_results or not record.blocks:
         return False
     block, marked = record.blocks[0], bool(record.flags & MessageFlag.SUMMARY)

@@ -11,15 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from context_tui.formats.kit.blocks import (
-    Block,
-    are_results,
-    build_image,
-    build_text,
-    build_tool_result,
-    build_tool_use,
-    parse_arguments,
-)
+from context_tui.formats.kit import blocks as kit_blocks
 from context_tui.formats.kit.document_scanner import DocumentShape
 from context_tui.formats.kit.documents import Element, Run, decode_items, decode_members, make_run
 from context_tui.formats.kit.message_builder import (
@@ -181,7 +173,7 @@ def parse_message(message: dict[str, Any], name: str) -> list[MessageRecord | Om
     raise ValueError(f"unknown type of message {str(kind)[:40]!r}")
 
 
-def parse_content(content: Any) -> Iterator[Block]:
+def parse_content(content: Any) -> Iterator[kit_blocks.Block]:
     """Yield a block for each of Gemini's content parts. An unsupported part becomes a block of type ``unknown``."""
     for part in content if isinstance(content, list) else [] if content in (None, "") else [content]:
         yield _parse_block(part)
@@ -201,7 +193,7 @@ def _parse_user_message(message: dict[str, Any], time: int) -> MessageRecord:
     command = is_command(text)
     flags = MessageFlag.SUMMARY if text.startswith(SUMMARY_START) else MessageFlag.NOT_SENT if command else 0
     injected = command or text.startswith(SETUP_START)
-    return MessageRecord(Role.USER, blocks, are_results(blocks), flags, time, is_injected=injected)
+    return MessageRecord(Role.USER, blocks, kit_blocks.are_results(blocks), flags, time, is_injected=injected)
 
 
 def _parse_history(messages: list[Any]) -> HistoryRecord:
@@ -253,7 +245,7 @@ def _summarize_message(parts: Sequence[MessageRecord | OmittedMessage]) -> _Hist
     return _HistoryMessage(is_sent, hash(compact_text(blocks)), hash(compact_text(bare_version)))
 
 
-def _list_blocks(parts: Iterable[MessageRecord | OmittedMessage]) -> list[Block]:
+def _list_blocks(parts: Iterable[MessageRecord | OmittedMessage]) -> list[kit_blocks.Block]:
     return [block for record in parts if isinstance(record, MessageRecord) for block in record.blocks]
 
 
@@ -289,13 +281,13 @@ def _find_masked_calls(parts: list[MessageRecord]) -> Iterator[str]:
             yield parse_id(block.get("tool_use_id"))
 
 
-def _parse_thoughts(message: dict[str, Any]) -> Iterator[Block]:
+def _parse_thoughts(message: dict[str, Any]) -> Iterator[kit_blocks.Block]:
     for thought in list_objects(message.get("thoughts")):
         texts = [parse_id(thought.get(name)) for name in ("subject", "description")]
         yield {"type": "thinking", "thinking": "\n".join(filter(None, texts))}
 
 
-def _parse_reply(message: dict[str, Any], calls: list[tuple[dict[str, Any], str]]) -> Iterator[Block]:
+def _parse_reply(message: dict[str, Any], calls: list[tuple[dict[str, Any], str]]) -> Iterator[kit_blocks.Block]:
     """Yield the blocks of a reply, then its calls. A call that is both in the content and in *calls* counts once."""
     ids = set[str]()
     for block in parse_content(message.get("content")):
@@ -308,7 +300,7 @@ def _parse_reply(message: dict[str, Any], calls: list[tuple[dict[str, Any], str]
         yield block
     for call, call_id in calls:
         if call_id not in ids:
-            yield build_tool_use(call_id, *_parse_name_and_arguments(call))
+            yield kit_blocks.build_tool_use(call_id, *_parse_name_and_arguments(call))
 
 
 def _format_signature(call: dict[str, Any]) -> str:
@@ -316,10 +308,10 @@ def _format_signature(call: dict[str, Any]) -> str:
 
 
 def _parse_name_and_arguments(call: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    return parse_id(call.get("name")), parse_arguments(call.get("args"))
+    return parse_id(call.get("name")), kit_blocks.parse_arguments(call.get("args"))
 
 
-def _parse_result(call: dict[str, Any], call_id: str) -> Block:
+def _parse_result(call: dict[str, Any], call_id: str) -> kit_blocks.Block:
     value, failed = call.get("result"), False
     body: Any = value
     if not isinstance(value, str):
@@ -329,32 +321,32 @@ def _parse_result(call: dict[str, Any], call_id: str) -> Block:
         failed = any(block.get("is_error") for block in blocks)
         bodies = [block["content"] if block.get("type") == "tool_result" else [block] for block in blocks]
         body = bodies[0] if len(bodies) == 1 else [each for one in bodies for each in _as_block_list(one)]
-    return build_tool_result(call_id, body, is_error=failed or call.get("status") in ("error", "cancelled"))
+    return kit_blocks.build_tool_result(call_id, body, is_error=failed or call.get("status") in ("error", "cancelled"))
 
 
 def _as_block_list(body: Any) -> list[Any]:
     if isinstance(body, list):
         return body
-    return [build_text(body if isinstance(body, str) else compact_text(body))]
+    return [kit_blocks.build_text(body if isinstance(body, str) else compact_text(body))]
 
 
 def _parse_block(part: Any) -> Any:
     if isinstance(part, str):
-        return build_text(part)
+        return kit_blocks.build_text(part)
     if not isinstance(part, dict):
         return {"type": "unknown", "value": part}
     if isinstance(text := part.get("text"), str):
-        return {"type": "thinking", "thinking": text} if part.get("thought") is True else build_text(text)
+        return {"type": "thinking", "thinking": text} if part.get("thought") is True else kit_blocks.build_text(text)
     if isinstance(call := part.get("functionCall"), dict):
-        return build_tool_use(parse_id(call.get("id")), *_parse_name_and_arguments(call))
+        return kit_blocks.build_tool_use(parse_id(call.get("id")), *_parse_name_and_arguments(call))
     if isinstance(answer := part.get("functionResponse"), dict):
         return _parse_function_response(answer)
     if isinstance(data := part.get("inlineData"), dict) and parse_id(data.get("mimeType")).startswith("image/"):
-        return build_image(parse_id(data.get("mimeType")), parse_id(data.get("data")))
+        return kit_blocks.build_image(parse_id(data.get("mimeType")), parse_id(data.get("data")))
     return {"type": "unknown", "value": part}
 
 
-def _parse_function_response(answer: dict[str, Any]) -> Block:
+def _parse_function_response(answer: dict[str, Any]) -> kit_blocks.Block:
     response = answer.get("response")
     members = as_object(response)
     [only] = members if len(members) == 1 else [""]
@@ -362,4 +354,4 @@ def _parse_function_response(answer: dict[str, Any]) -> Block:
     body: Any = text if isinstance(text, str) else "" if response is None else response
     if isinstance(parts := answer.get("parts"), list) and parts:
         body = [*_as_block_list(body), *map(_parse_block, parts)]
-    return build_tool_result(parse_id(answer.get("id")), body, is_error=only == "error")
+    return kit_blocks.build_tool_result(parse_id(answer.get("id")), body, is_error=only == "error")

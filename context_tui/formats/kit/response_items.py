@@ -6,17 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-from context_tui.formats.kit.blocks import (
-    RAW_ARGUMENTS_KEY,
-    Block,
-    build_text,
-    build_tool_result,
-    build_tool_use,
-    format_arguments,
-    get_raw_arguments,
-    parse_arguments,
-    parse_image_url,
-)
+from context_tui.formats.kit import blocks as kit_blocks
 from context_tui.formats.kit.message_builder import MessageRecord, MetadataRecord, ParsedRecord
 from context_tui.formats.kit.values import as_list, as_object, as_text, list_objects, parse_id
 from context_tui.formats.kit.writing import convert_body_blocks, list_injected
@@ -87,7 +77,7 @@ def parse_item(item: Any) -> MessageRecord | MetadataRecord:
     if kind in COMPACTION_TYPES:
         return MessageRecord(Role.USER, [item], is_injected=True, flags=MessageFlag.SUMMARY)
     if kind == "additional_tools":
-        return MessageRecord(Role.SYSTEM, [build_text(compact_text(item.get("tools")))], is_injected=True)
+        return MessageRecord(Role.SYSTEM, [kit_blocks.build_text(compact_text(item.get("tools")))], is_injected=True)
     if kind == "agent_message":
         return MessageRecord(Role.USER, _parse_blocks(item.get("content")), is_injected=True)
     if kind in METADATA_TYPES:
@@ -136,44 +126,44 @@ class ResponseGrouping:
         self._open = False
 
 
-def _parse_blocks(content: Any) -> list[Block]:
+def _parse_blocks(content: Any) -> list[kit_blocks.Block]:
     parts = content if isinstance(content, list) else [] if content is None else [content]
     return [_parse_block(part) for part in parts]
 
 
-def _parse_block(part: Any) -> Block:
+def _parse_block(part: Any) -> kit_blocks.Block:
     """Convert a content part to a block. A part of another type stays unchanged, and its size is unknown."""
     if not isinstance(part, dict):
-        return build_text(part) if isinstance(part, str) else {"type": "unknown", "value": part}
+        return kit_blocks.build_text(part) if isinstance(part, str) else {"type": "unknown", "value": part}
     kind = part.get("type")
     if kind in TEXT_PART_TYPES and isinstance(text := part.get("text"), str):
-        return build_text(text)
+        return kit_blocks.build_text(text)
     if kind in ("input_image", "image_url", "computer_screenshot"):
         url = part.get("image_url")
         if isinstance(url := url.get("url") if isinstance(url, dict) else url, str):
-            return parse_image_url(url)
+            return kit_blocks.parse_image_url(url)
         return {"type": "image", "source": {"type": "file", "file_id": parse_id(part.get("file_id"))}}
     return part
 
 
-def build_thinking(item: Item) -> Block:
+def build_thinking(item: Item) -> kit_blocks.Block:
     """Build a thinking block from a reasoning item's text and summary, with "" as text if all of it is encrypted."""
     texts = (block.get("text") for name in ("content", "summary") for block in _parse_blocks(item.get(name)))
     return {"type": "thinking", "thinking": "\n\n".join(text for text in texts if isinstance(text, str))}
 
 
-def _build_tool_use(item: Item, kind: str, call_id: str) -> Block:
+def _build_tool_use(item: Item, kind: str, call_id: str) -> kit_blocks.Block:
     value, name, namespace = item.get(CALL_ARGUMENT_KEYS[kind]), item.get("name"), item.get("namespace")
     is_free_text = kind == "custom_tool_call" and isinstance(value, str)
-    arguments = {RAW_ARGUMENTS_KEY: value} if is_free_text else parse_arguments(value)
+    arguments = {kit_blocks.RAW_ARGUMENTS_KEY: value} if is_free_text else kit_blocks.parse_arguments(value)
     if not isinstance(name, str) or not name:
         name = kind.removesuffix("_call")
     elif isinstance(namespace, str) and namespace:
         name = f"{namespace.removesuffix('__')}__{name}"
-    return build_tool_use(call_id, name, arguments)
+    return kit_blocks.build_tool_use(call_id, name, arguments)
 
 
-def _build_tool_result(item: Item, kind: str) -> Block:
+def _build_tool_result(item: Item, kind: str) -> kit_blocks.Block:
     body, failed = item.get(CALL_OUTPUT_KEYS[kind]), False
     if isinstance(body, dict) and "content" in body:  # as recorded by old versions of Codex
         body, failed = body["content"], body.get("success") is False
@@ -183,7 +173,7 @@ def _build_tool_result(item: Item, kind: str) -> Block:
         content = [_parse_block(body)]
     else:
         content = body if isinstance(body, str) else "" if body is None else compact_text(body)
-    return build_tool_result(parse_id(item.get("call_id")), content, is_error=failed)
+    return kit_blocks.build_tool_result(parse_id(item.get("call_id")), content, is_error=failed)
 
 
 ItemReader = Callable[[Origin], list[Item] | None]
@@ -240,7 +230,9 @@ class ItemWriter:
             elif remaining:
                 yield from self._build_items(remaining, flags, by_assistant)
 
-    def _build_items(self, blocks: list[Block], injected: list[bool], by_assistant: bool) -> Iterator[WrittenItem]:
+    def _build_items(
+        self, blocks: list[kit_blocks.Block], injected: list[bool], by_assistant: bool
+    ) -> Iterator[WrittenItem]:
         """Yield items built from blocks: first the results, then the rest, with adjacent content of one role merged."""
         results = [block for block in blocks if block.get("type") == "tool_result"]
         flagged = zip(blocks, injected, strict=True)
@@ -265,7 +257,7 @@ class ItemWriter:
         if content:
             yield WrittenItem(_build_message(role, content), role == "user")
 
-    def _build_content_part(self, block: Block, by_assistant: bool) -> Item | None:
+    def _build_content_part(self, block: kit_blocks.Block, by_assistant: bool) -> Item | None:
         kind = block.get("type")
         if kind == "text":
             return {"type": "output_text" if by_assistant else "input_text", "text": str(block.get("text") or "")}
@@ -275,7 +267,7 @@ class ItemWriter:
             return build_image_part(block) if kind == "image" else block
         return None
 
-    def _build_item(self, block: Block) -> Item | None:
+    def _build_item(self, block: kit_blocks.Block) -> Item | None:
         kind = block.get("type")
         if kind == "tool_use":
             return self._build_call(block)
@@ -285,15 +277,15 @@ class ItemWriter:
         self._losses.omit(SUMMARY_LOSS if kind in COMPACTION_TYPES else loss, block)
         return None
 
-    def _build_call(self, block: Block) -> Item:
+    def _build_call(self, block: kit_blocks.Block) -> Item:
         call_id, name, value = str(block.get("id") or ""), str(block.get("name") or ""), block.get("input")
         members = {"name": name, "call_id": call_id}
-        if (text := get_raw_arguments(value)) is not None:
+        if (text := kit_blocks.get_raw_arguments(value)) is not None:
             self._custom.add(call_id)
             return {"type": "custom_tool_call", **members, "input": text}
-        return {"type": "function_call", **members, "arguments": format_arguments(value)}
+        return {"type": "function_call", **members, "arguments": kit_blocks.format_arguments(value)}
 
-    def _build_call_output(self, block: Block) -> Item:
+    def _build_call_output(self, block: kit_blocks.Block) -> Item:
         body, call_id = block.get("content"), str(block.get("tool_use_id") or "")
         if block.get("is_error"):
             self._losses.add("results no longer marked as errors")
@@ -308,7 +300,7 @@ class ItemWriter:
         return {"type": kind, "call_id": call_id, "output": output}
 
 
-def unsupported_reason(role: str, block: Block) -> str:
+def unsupported_reason(role: str, block: kit_blocks.Block) -> str:
     """Return why *block* cannot be sent in a message of *role*, or "" if it can."""
     kind, by_assistant = block.get("type"), role == "assistant"
     match kind:
@@ -325,7 +317,7 @@ def unsupported_reason(role: str, block: Block) -> str:
     return "" if kind in HOSTED_TYPES and kind != "item_reference" else UNSUPPORTED_BLOCKS_LOSS
 
 
-def build_image_part(block: Block) -> Item | None:
+def build_image_part(block: kit_blocks.Block) -> Item | None:
     """Convert an image block to a content part, or return None if the image has no data, URL or file id."""
     source = as_object(block.get("source"))
     if isinstance(data := source.get("data"), str):

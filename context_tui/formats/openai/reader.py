@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from context_tui.formats.kit import blocks as kit_blocks
 from context_tui.formats.kit import values
-from context_tui.formats.kit.blocks import (
-    RAW_ARGUMENTS_KEY,
-    build_tool_result,
-    build_tool_use,
-    parse_arguments,
-    parse_image_url,
-)
 from context_tui.formats.kit.documents import Run, get_response
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord
 from context_tui.formats.kit.usage import parse_openai_usage
@@ -67,7 +61,7 @@ class OpenAIShape:
         if role in ("tool", "function"):
             is_function, call_id = role == "function", values.parse_id(value.get("tool_call_id"))
             call_id = self._function_calls.find_call_id(place) if is_function else call_id
-            block = build_tool_result(call_id, _parse_result_body(value.get("content")))
+            block = kit_blocks.build_tool_result(call_id, _parse_result_body(value.get("content")))
             return MessageRecord(Role.USER, [block], has_results=True, time=time)
         blocks = [parse_content_part(part) for part in values.parse_blocks(value.get("content"))]
         if role == "assistant":
@@ -141,11 +135,11 @@ def parse_thinking(value: dict[str, Any]) -> list[dict[str, Any]]:
 def parse_call(call: dict[str, Any], call_id: str) -> dict[str, Any]:
     """Convert a recorded tool call to a ``tool_use`` block with the id *call_id*."""
     if isinstance(custom := call.get("custom"), dict):  # a call whose argument is free text
-        name, arguments = custom.get("name"), {RAW_ARGUMENTS_KEY: str(custom.get("input") or "")}
+        name, arguments = custom.get("name"), {kit_blocks.RAW_ARGUMENTS_KEY: str(custom.get("input") or "")}
     else:
         function = values.as_object(call.get("function"))
-        name, arguments = function.get("name"), parse_arguments(function.get("arguments"))
-    return build_tool_use(call_id, values.parse_id(name), arguments)
+        name, arguments = function.get("name"), kit_blocks.parse_arguments(function.get("arguments"))
+    return kit_blocks.build_tool_use(call_id, values.parse_id(name), arguments)
 
 
 def parse_content_part(part: dict[str, Any]) -> dict[str, Any]:
@@ -155,7 +149,7 @@ def parse_content_part(part: dict[str, Any]) -> dict[str, Any]:
         return {**part, "type": "text"}
     if kind == "image_url":
         image = part.get("image_url")
-        return parse_image_url(str((image.get("url") if isinstance(image, dict) else image) or ""))
+        return kit_blocks.parse_image_url(str((image.get("url") if isinstance(image, dict) else image) or ""))
     return part
 
 

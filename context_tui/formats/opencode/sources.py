@@ -16,17 +16,10 @@ import msgspec
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.kit import documents
+from context_tui.formats.kit import files as kit_files
 from context_tui.formats.kit.databases import decode_text, encode_value
 from context_tui.formats.kit.documents import BrokenElement, Element
 from context_tui.formats.kit.entry_scanner import Entry, RowSource, format_placeholders
-from context_tui.formats.kit.files import (
-    MAX_RECORD_BYTES,
-    TOO_LARGE,
-    list_entries,
-    open_regular,
-    read_file_stamp,
-    read_whole_file,
-)
 from context_tui.formats.kit.values import as_object, as_text
 from context_tui.formats.opencode.reader import remove_reverted
 from context_tui.session.jsontext import try_loads
@@ -67,12 +60,12 @@ class TreeSource:
         self._revert: Any = None
 
     def read_stamp(self) -> Hashable:
-        return read_file_stamp(self.path), tuple(self._list_stamps())
+        return kit_files.read_file_stamp(self.path), tuple(self._list_stamps())
 
     def list_ids(self) -> list[str]:
         """Return the names of the message files, which ascend with creation time."""
         self._revert = self.read_metadata().get("revert")
-        return [_get_stem(entry) for entry in list_entries(self.messages) if entry.name.endswith(".json")]
+        return [_get_stem(entry) for entry in kit_files.list_entries(self.messages) if entry.name.endswith(".json")]
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
         return [entry for each in ids if (entry := self._read_entry(each)) is not None]
@@ -87,27 +80,27 @@ class TreeSource:
         body = _read_bytes(self.messages / f"{name}.json")
         if body is None:
             return None
-        files = [entry for entry in list_entries(self._parts / name) if entry.name.endswith(".json")]
+        files = [entry for entry in kit_files.list_entries(self._parts / name) if entry.name.endswith(".json")]
         size = len(body) + sum(os.path.getsize(entry) for entry in files if os.path.isfile(entry))
-        if size > MAX_RECORD_BYTES:
-            return Entry(name, (), TOO_LARGE)
+        if size > kit_files.MAX_RECORD_BYTES:
+            return Entry(name, (), kit_files.TOO_LARGE)
         parts = [(_get_stem(entry), data) for entry in files if (data := _read_bytes(Path(entry.path))) is not None]
         return Entry(name, (body, *remove_reverted(parts, self._revert)))
 
     def compute_size(self) -> int:
         """Return the total size of the session's files, in bytes."""
         stamps = (stamp for _, stamp in self._list_stamps())
-        return sum(stamp[1] for stamp in (read_file_stamp(self.path), *stamps) if stamp)
+        return sum(stamp[1] for stamp in (kit_files.read_file_stamp(self.path), *stamps) if stamp)
 
     def list_folders(self) -> list[Path]:
         """Return the folders with the session's files, whether they exist or not."""
-        return [self.messages, *(self._parts / _get_stem(entry) for entry in list_entries(self.messages))]
+        return [self.messages, *(self._parts / _get_stem(entry) for entry in kit_files.list_entries(self.messages))]
 
     def _list_stamps(self) -> Iterator[tuple[str, tuple[int, int] | None]]:
-        for entry in list_entries(self.messages):
-            yield entry.name, read_file_stamp(entry.path)
-            for part in list_entries(self._parts / _get_stem(entry)):
-                yield part.name, read_file_stamp(part.path)
+        for entry in kit_files.list_entries(self.messages):
+            yield entry.name, kit_files.read_file_stamp(entry.path)
+            for part in kit_files.list_entries(self._parts / _get_stem(entry)):
+                yield part.name, kit_files.read_file_stamp(part.path)
 
 
 class ExportSource:
@@ -120,7 +113,7 @@ class ExportSource:
         self._elements: list[Element] = []
 
     def read_stamp(self) -> Hashable:
-        return read_file_stamp(self.path)
+        return kit_files.read_file_stamp(self.path)
 
     def list_ids(self) -> list[str]:
         """Return the indexes of the messages. If the document cannot be read now, use the messages read last."""
@@ -173,7 +166,7 @@ def read_session_object(path: Path) -> dict[str, Any]:
 def read_export(path: Path) -> tuple[Mapping[str, Any], list[Element]]:
     """Return the session and the undecoded messages in an export, or raise UnreadableSession for any other file."""
     try:
-        element, torn = documents.parse_document(read_whole_file(path))
+        element, torn = documents.parse_document(kit_files.read_whole_file(path))
     except ValueError as error:
         raise UnreadableSession(f"{path}: not valid JSON: {error}") from None
     members = documents.decode_members(element)
@@ -205,6 +198,6 @@ def _get_stem(entry: os.DirEntry[str]) -> str:
 
 
 def _read_bytes(path: Path) -> bytes | None:
-    with suppress(OSError, UnreadableSession), open_regular(path) as file:
+    with suppress(OSError, UnreadableSession), kit_files.open_regular(path) as file:
         return file.read()
     return None

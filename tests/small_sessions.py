@@ -19,12 +19,13 @@ from tests.formats import request_logs
 from tests.formats.recordings import IMAGE, Block, Recording, call, result, text, thinking
 from tests.fuzz.mutations import Case
 from tests.fuzz.seeds import SEEDS
+from tests.scenarios import open_scenario
 
 PAUSES = (2, 40, 299, 300, 301, 304, 306, 900, 3_500, 3_599, 3_603, 3_606, 7_300)
 MODELS = ("claude-sonnet-4-5-20250929", "claude-opus-4-1", "claude-haiku-4-5", "a-model-without-a-price")
 MISSES = ("system_changed", "tools_changed", "model_changed", "messages_changed", "previous_message_not_found", "other")
 WORDS = "session window policy prompt cache token record reader branch parser index needle report budget".split()
-RUNS = range(48)
+RUNS = range(40)
 CACHES = ("5m", "1h", "5m", "automatic", "both", "none")
 
 
@@ -45,7 +46,7 @@ class Run:
         self.factors = {"text": 0.26, "thinking": 0.31, "call": 0.4, "result": self.dice.choice([0.22, 0.33])}
         self.results: list[tuple[str, int]] = []
         self.calls = 0
-        self.body = self.dice.choice([200, 3_000, 24_000])
+        self.body = 900 if number % 16 == 15 else self.dice.choice([200, 3_000, 24_000])
 
     def later(self, seconds: float) -> dict[str, str]:
         """The time of the next record."""
@@ -207,12 +208,13 @@ class Run:
 
     def make(self) -> Recording:
         """Turns with rare events between them."""
-        for turn in range(self.dice.choice([2, 3, 5])):
+        is_long = self.number % 16 == 15  # factors are then fitted to fewer requests than there are
+        for turn in range(9 if is_long else self.dice.choice([2, 3, 5])):
             if turn:
                 for _ in range(self.dice.choice([0, 1, 1, 2])):
                     self.event()
             self.user()
-            for _ in range(self.dice.choice([0, 1, 2, 4])):
+            for _ in range(9 if is_long else self.dice.choice([0, 1, 2, 4])):
                 self.step()
             if self.dice.random() < 0.8:
                 self.reply(text(f"Done: {self.words(3)}"), stop="end_turn", miss=self.dice.random() < 0.1)
@@ -282,14 +284,42 @@ TINY: tuple[list[dict[str, Any]], ...] = (
     [{"role": "assistant", "content": [call("a", "Read", file_path="/a")]}],
     [{"role": "user", "content": [result("a", "of nothing " * 90)]}],
 )
+
+
+def make_odd(number: int) -> list[dict[str, Any]]:
+    """Messages as no agent writes them: ids that come again, calls and results without another, blanks, long bodies."""
+    dice, ids = random.Random(f"odd {number}"), ["a", "b", "c", ""]
+    messages = list[dict[str, Any]]()
+    for _ in range(dice.choice([3, 6, 12, 20])):
+        role, blocks = dice.choice(["user", "assistant"]), list[Block]()
+        for _ in range(dice.choice([1, 1, 2, 3])):
+            words = dice.choice(["", " ", "a word", "[Old tool result content cleared]", "é" * 400, "words " * 900])
+            kinds = [
+                text(words),
+                IMAGE,
+                result(dice.choice(ids), words),
+                result(dice.choice(ids), [text(words), IMAGE]),
+            ]
+            if role == "assistant":
+                path = dice.choice(["/a.py", "/b.py"])
+                read = call(dice.choice(ids), "Read", file_path=path, offset=dice.choice([1, 2, 90]), limit=40)
+                kinds = [text(words), thinking(words, "c2ln"), read, call(dice.choice(ids), "Bash", command=words)]
+            blocks.append(dice.choice(kinds))
+        messages.append({"role": role, "content": blocks})
+    return messages
+
+
 FORMATS = [name for name in SEEDS if name not in ("claude-requests", "langchain")]
 """Without a folder, which the logs of requests stand for, and without a format whose names are made anew each time."""
 NAMES = (
     *(f"run {number}" for number in RUNS),
     *(f"requests {number}" for number in range(9)),
+    *(f"odd {number}" for number in range(16)),
     *(f"tiny {number}" for number in range(len(TINY))),
     *(f"{name} {number}" for name in FORMATS for number in range(min(len(SEEDS[name]), 3))),
 )
+
+LONG_NAMES = ("scenario 4", "scenario 8", "scenario 15")
 
 
 def open_small(name: str, folder: Path) -> Session:
@@ -298,11 +328,15 @@ def open_small(name: str, folder: Path) -> Session:
     number, path = int(digits), folder / "session"
     if kind == "run":
         return Run(number).make().open(folder)
+    if kind == "odd":
+        return from_messages(make_odd(number))
+    if kind == "scenario":
+        return open_scenario(number, folder)
     if kind == "tiny":
         return from_messages(TINY[number])
     if kind == "requests":
         path.write_text("".join(json.dumps(each) + "\n" for each in make_requests(number)))
     else:
         Case((3, 0, 2)[number], kind, ()).write(path)  # numbers that choose the first layouts of a format
-    last = [*ct.sessions_in(path)][-1]
-    return ct.open_session(f"{path}#{last.id}" if last.id else path)
+    ids = [info.id for info in ct.sessions_in(path)]
+    return ct.open_session(path if "" in ids else f"{path}#{ids[-1]}")

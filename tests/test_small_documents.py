@@ -29,6 +29,7 @@ from pydantic import BaseModel
 from context_tui.cli import inspect as inspecting
 from context_tui.cli import plan as planning
 from context_tui.cli import replay as replaying
+from context_tui.compaction.apply import apply
 from context_tui.compaction.next_request import compute_next_request
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.recorded_compactions import (
@@ -36,6 +37,7 @@ from context_tui.compaction.recorded_compactions import (
     find_recorded_compactions,
     predict_size_after,
 )
+from context_tui.compaction.tool_pairing import assign_unique_ids, find_unpaired, repair, repair_minimally
 from context_tui.errors import Error
 from context_tui.lab.price import break_report
 from context_tui.lab.price.breaks import find_cache_breaks
@@ -44,23 +46,28 @@ from context_tui.lab.price.report import format_firing_price, format_price_reuse
 from context_tui.lab.replay.backtest import run_backtests
 from context_tui.lab.replay.result import Replay
 from context_tui.lab.study import Lab, StudySettings
+from context_tui.policies.agent_settings import build_agent_settings, format_agent_settings, format_setting_lines
+from context_tui.policies.base import PHASES
+from context_tui.policies.block_index import find_open_calls
 from context_tui.policies.parameter_space import build_params, find_changed_values, list_parameters_in_context
 from context_tui.policies.planning import build_plan
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import build_runtime_state
 from context_tui.policies.trigger_points import iterate_runtime_states
+from context_tui.policies.versions import format_no_firing, format_recorded_params
 from context_tui.session.context import Context
 from context_tui.session.drops import find_cleared_at
 from context_tui.session.facts import Facts, find_last_rewrite, order_at, prompt_row_at, recorded_spans_at, spans_at
+from context_tui.session.losses import weigh_context
 from context_tui.session.session import Session
 from context_tui.session.token_factors import find_intervals
 from context_tui.tokens.accounting import compute_believed_size, find_fixed_blocks, find_last_usage
-from context_tui.tokens.breakdown import measure_prompt
+from context_tui.tokens.breakdown import compute_breakdown, measure_prompt
 from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.estimate_check import check_estimate
 from context_tui.tokens.measures import TokenMeasure, build_calibrated_table, build_exact_table
 from tests.fuzz.journey import CURVES, EAGER
-from tests.small_sessions import NAMES, open_small
+from tests.small_sessions import LONG_NAMES, NAMES, open_small
 
 DOCUMENTS = Path(__file__).parent / "data" / "small_documents.json"
 OPAQUE = (Session, Facts, Context, Replay, Lab)
@@ -310,12 +317,66 @@ def describe_replays(session: Session, name: str) -> dict[str, Any]:
     return document
 
 
+def describe_triggers(session: Session, name: str) -> dict[str, Any]:
+    """What each policy decides along a session, and what it says of its parameters."""
+    dice, facts = random.Random(f"triggers {name}"), session.facts
+    own = session.with_window(dice.choice([None, 8_000, 60_000]))
+    context = own.context_at()
+    states = [*iterate_runtime_states(own, frozenset(PHASES))]
+    at_end = build_runtime_state(context, own.window_at(context.at), len(own), dice.choice([None, 0, 400]), False)
+    document: dict[str, Any] = {}
+    for policy in sorted(POLICIES):
+        chosen = POLICIES[policy]
+        params = build_params(chosen, draw_params(own, policy, dice))
+        triggers = [chosen.trigger(state, params) for state in (*states, at_end)]
+        believed = [chosen.believed_size(state) for state in states]
+        settings = build_agent_settings(policy, params, own.window)
+        document[policy] = [
+            [[each.fires, each.value, each.threshold, each.unit, each.reason, each.source] for each in triggers],
+            dump([each and [each.tokens, each.source] for each in believed]),
+            [chosen.runs_in_background(state, params) for state in states],
+            [format_agent_settings(settings), *format_setting_lines(settings)],
+            [chosen.hint(context), format_no_firing(policy, own), format_recorded_params(policy, params, facts)],
+            dump(list_parameters_in_context(chosen, params, context, at_end)),
+        ]
+    return document
+
+
+def describe_copies(session: Session, name: str) -> dict[str, Any]:
+    """Sessions after the plans of some policies, and their sizes; and what is unpaired in them."""
+    dice, document = random.Random(f"copies {name}"), dict[str, Any]()
+    table = build_calibrated_table(session.facts)
+    for policy in sorted(EAGER):
+        chosen, measure = POLICIES[policy], dice.choice([None, table])
+        values = draw_params(session, policy, dice) if dice.random() < 0.3 else EAGER[policy]
+        at = dice.choice([None, None, len(session) // 2])
+
+        def build(chosen: Any = chosen, values: Any = values, at: Any = at, measure: Any = measure) -> Any:
+            plan = build_plan(session, chosen, build_params(chosen, values), at=at, force=True)
+            after = apply(session, plan, "What was done. " * 9, measure)
+            context, messages = after.context_at(), after.to_messages()
+            sizes = measure_context(context), measure_context(context, build_calibrated_table(after.facts))
+            parts = compute_breakdown(context, 7, fitted_size=dice.choice([None, 999]))
+            digest = sha256(json.dumps([messages, plan.messages_to_summarise], sort_keys=True).encode()).hexdigest()
+            weights = sorted(weigh_context(context).items())
+            return [digest, dump(sizes), dump(parts), dump(check_estimate(after, context)), weights]
+
+        document[policy] = _try(build)
+    messages = session.to_messages()
+    unique, renamed = assign_unique_ids(messages)
+    document["pairs"] = [dump(find_unpaired(messages)), renamed, repair(messages), dump(repair_minimally(unique))]
+    document["calls"] = find_open_calls(session.context_at())
+    return document
+
+
 PARTS: dict[str, Callable[[Session, str], Any]] = {
     "sizes": lambda session, name: describe_sizes(session),
     "inspect": lambda session, name: describe_inspection(session),
     "cache": lambda session, name: describe_cache(session),
     "plans": describe_plans,
     "replays": describe_replays,
+    "triggers": describe_triggers,
+    "copies": describe_copies,
 }
 
 
@@ -324,7 +385,11 @@ def build_document(name: str, part: str, folder: Path) -> Any:
     return json.loads(json.dumps(dump(PARTS[part](open_small(name, folder), name)), sort_keys=True))
 
 
-CASES = [f"{name} {part}" for name in NAMES for part in PARTS]
+MADE = ("run", "requests", "odd")
+CASES = [
+    *(f"{name} {part}" for name in NAMES for part in PARTS if part != "triggers" or name.startswith(MADE)),
+    *(f"{name} {part}" for name in LONG_NAMES for part in ("sizes", "cache")),
+]
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="from 3.12 on, sums of floats are rounded in another way")

@@ -25,7 +25,7 @@ PAUSES = (2, 40, 299, 300, 301, 304, 306, 900, 3_500, 3_599, 3_603, 3_606, 7_300
 MODELS = ("claude-sonnet-4-5-20250929", "claude-opus-4-1", "claude-haiku-4-5", "a-model-without-a-price")
 MISSES = ("system_changed", "tools_changed", "model_changed", "messages_changed", "previous_message_not_found", "other")
 WORDS = "session window policy prompt cache token record reader branch parser index needle report budget".split()
-RUNS = range(40)
+RUNS = range(36)
 CACHES = ("5m", "1h", "5m", "automatic", "both", "none")
 
 
@@ -177,7 +177,7 @@ class Run:
 
     def event(self) -> None:
         """Something rare between two turns."""
-        match self.dice.randrange(13):
+        match self.dice.randrange(14):
             case 0 | 1:
                 self.compact()
             case 2:
@@ -202,6 +202,8 @@ class Run:
             case 10:
                 self.recording.assistant(text("API Error: overloaded"), isApiErrorMessage=True, model="<synthetic>")
             case 11:
+                self.recording.assistant(id="empty", use=self.usage(), model=self.model, **self.later(1))
+            case 12:
                 self.cached = self.dice.choice([0, self.shared, self.base, max(self.cached - 6_000, 0)])
             case _:
                 self.context, self.thinking = self.context - self.thinking, 0
@@ -314,7 +316,7 @@ FORMATS = [name for name in SEEDS if name not in ("claude-requests", "langchain"
 NAMES = (
     *(f"run {number}" for number in RUNS),
     *(f"requests {number}" for number in range(9)),
-    *(f"odd {number}" for number in range(16)),
+    *(f"odd {number}" for number in range(12)),
     *(f"tiny {number}" for number in range(len(TINY))),
     *(f"{name} {number}" for name in FORMATS for number in range(min(len(SEEDS[name]), 3))),
 )

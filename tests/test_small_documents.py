@@ -17,14 +17,14 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from context_tui.cli import inspect as inspecting
 from context_tui.cli import plan as planning
@@ -44,23 +44,28 @@ from context_tui.lab.price.breaks import find_cache_breaks
 from context_tui.lab.price.cache_requests import build_price_model
 from context_tui.lab.price.report import format_firing_price, format_price_reuse, format_savings
 from context_tui.lab.replay.backtest import run_backtests
+from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import Replay
-from context_tui.lab.study import Lab, StudySettings
+from context_tui.lab.replay.walk import replay_recording
+from context_tui.lab.study import Lab, Study, StudySettings
 from context_tui.policies.agent_settings import build_agent_settings, format_agent_settings, format_setting_lines
-from context_tui.policies.base import PHASES
+from context_tui.policies.base import PHASES, get_bounds
 from context_tui.policies.block_index import find_open_calls
 from context_tui.policies.parameter_space import build_params, find_changed_values, list_parameters_in_context
+from context_tui.policies.parts.rules import Phase, PolicySpec, Rule
 from context_tui.policies.planning import build_plan
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.registry import POLICIES, find_policy
+from context_tui.policies.rule_policy import RulePolicy
 from context_tui.policies.runtime_state import build_runtime_state
 from context_tui.policies.trigger_points import iterate_runtime_states
 from context_tui.policies.versions import format_no_firing, format_recorded_params
 from context_tui.session.context import Context
-from context_tui.session.drops import find_cleared_at
+from context_tui.session.drops import _compute_growth_shares, _list_candidates, _Results, find_cleared_at
 from context_tui.session.facts import Facts, find_last_rewrite, order_at, prompt_row_at, recorded_spans_at, spans_at
 from context_tui.session.losses import weigh_context
 from context_tui.session.session import Session
-from context_tui.session.token_factors import find_intervals
+from context_tui.session.token_factors import find_intervals, fit_earlier_factors
+from context_tui.session.values import Kind
 from context_tui.tokens.accounting import compute_believed_size, find_fixed_blocks, find_last_usage
 from context_tui.tokens.breakdown import compute_breakdown, measure_prompt
 from context_tui.tokens.context_size import measure_context
@@ -70,6 +75,9 @@ from tests.fuzz.journey import CURVES, EAGER
 from tests.small_sessions import LONG_NAMES, NAMES, open_small
 
 DOCUMENTS = Path(__file__).parent / "data" / "small_documents.json"
+PHASE_PAIRS: tuple[tuple[Phase, ...], ...] = (("before_call", "user_turn"), ("after_tools",), ("before_call",))
+MADE = ("run", "requests", "odd")
+"""Kinds of sessions that differ most in what policies find in them."""
 OPAQUE = (Session, Facts, Context, Replay, Lab)
 """Types that documents refer to, and do not show."""
 
@@ -137,6 +145,18 @@ def list_points(session: Session, count: int) -> list[int]:
     return sorted({length * number // max(count - 1, 1) for number in range(count)})
 
 
+def _describe_factors(facts: Facts, row: int) -> Any:
+    """The factors fitted before a request, and what its results had by them."""
+    factors = fit_earlier_factors(facts, row)
+    if factors is None or row % 3:
+        return dump(factors)
+    shares, candidates = (
+        _compute_growth_shares(facts, row, factors),
+        _list_candidates(facts, _Results(facts), row, factors),
+    )
+    return dump([factors, shares, candidates])
+
+
 def describe_sizes(session: Session) -> dict[str, Any]:
     """Contexts and sizes along a session, by all measures."""
     facts, points = session.facts, list_points(session, 24)
@@ -147,7 +167,7 @@ def describe_sizes(session: Session) -> dict[str, Any]:
     }
     document: dict[str, Any] = {
         "tables": {
-            name: {**dump(table), "kinds": [table.convert_estimate(1_000, kind) for kind in range(6)]}
+            name: {**dump(table), "kinds": [table.convert_estimate(1_000, kind) for kind in Kind]}
             for name, table in tables.items()
             if table
         },
@@ -156,6 +176,7 @@ def describe_sizes(session: Session) -> dict[str, Any]:
         "intervals": dump([find_intervals(facts, row) for row in range(1, len(facts.requests) + 1)]),
         "states": dump(list(iterate_runtime_states(session, frozenset({"before_call", "user_turn"})))),
         "fixed": dump(find_fixed_blocks(facts)),
+        "factors": [_describe_factors(facts, row) for row in range(1, len(facts.requests)) if row < 64 or row % 4],
     }
     contexts = document["contexts"] = []
     for at in points:
@@ -258,7 +279,7 @@ def describe_plans(session: Session, name: str) -> dict[str, Any]:
     windows = (None, 8_000, 60_000)
     for policy in sorted(POLICIES):
         own = session.with_window(dice.choice(windows))
-        for at in (None, len(session) * dice.choice([1, 2]) // 3):
+        for at in (None, len(session) * dice.choice([1, 2]) // 3)[: 2 if name.startswith(MADE) else 1]:
             values = EAGER.get(policy, {}) if dice.random() < 0.3 else draw_params(own, policy, dice)
             chosen = POLICIES[policy]
 
@@ -270,12 +291,25 @@ def describe_plans(session: Session, name: str) -> dict[str, Any]:
 
             document[f"{policy} {at}"] = _try(build)
         if policy in CURVES and len(session):
-            context = own.context_at()
-            state = build_runtime_state(context, own.window_at(context.at), len(own), None, True)
-            document[f"{policy} curve"] = POLICIES[policy].curve(
-                context, build_params(POLICIES[policy], {}), state, *CURVES[policy]
-            )
+            document[f"{policy} curves"] = _describe_curves(own, POLICIES[policy], dice)
     return document
+
+
+def _describe_curves(session: Session, policy: Any, dice: random.Random) -> dict[str, Any]:
+    """Sizes after plans for values of each number, of a policy that does not fire and of one that must."""
+    context, curves = session.context_at(), dict[str, Any]()
+    for forced in (False, True):
+        state = build_runtime_state(context, session.window_at(context.at), len(session), 400, forced)
+        params = build_params(policy, EAGER[policy.name] if forced else {})
+        for each in list_parameters_in_context(policy, params, context, state):
+            if each.kind == "number" and each.scale is not None:
+                values = each.scale.sample_values(dice.choice([3, 6]))
+                curves[f"{each.name} {forced}"] = policy.curve(context, params, state, each.name, values)
+    return curves
+
+
+def _run_study(lab: Lab, policy: str, values: dict[str, Any], settings: StudySettings) -> Study:
+    return lab.run_study(POLICIES[policy], build_params(POLICIES[policy], values), settings)
 
 
 def describe_replays(session: Session, name: str) -> dict[str, Any]:
@@ -284,7 +318,7 @@ def describe_replays(session: Session, name: str) -> dict[str, Any]:
     lab = Lab(session.with_window(dice.choice([None, 8_000, 60_000])))
     settings = StudySettings(
         dice.choice(["keep", "ignore"]),
-        summary_tokens=dice.choice([None, 0, 900]),
+        summary_tokens=dice.choice([None, 1, 900]),
         delay=dice.choice([0, 1, 2]),
         shares_prefix=dice.random() < 0.5,
         reuse=dice.choice(["breakpoints", "anywhere"]),
@@ -293,11 +327,7 @@ def describe_replays(session: Session, name: str) -> dict[str, Any]:
     names = [*EAGER, *dice.sample(sorted(set(POLICIES) - set(EAGER) - {"none"}), 4)]
     for policy in dice.sample(names, 6):
         values = EAGER.get(policy, {}) if dice.random() < 0.5 else draw_params(lab.session, policy, dice)
-        study = _try(
-            lambda policy=policy, values=values: lab.run_study(
-                POLICIES[policy], build_params(POLICIES[policy], values), settings
-            )
-        )
+        study = _try(partial(_run_study, lab, policy, values, settings))
         if isinstance(study, str):
             document[policy] = study
             continue
@@ -369,6 +399,87 @@ def describe_copies(session: Session, name: str) -> dict[str, Any]:
     return document
 
 
+def draw_part(kind: type[BaseModel], dice: random.Random, count: int) -> dict[str, Any]:
+    """Values of up to *count* fields of a part of a rule, at the ends of their ranges or where sessions differ."""
+    fields = sorted(kind.model_fields.items())
+    return {name: draw_value(field.annotation, get_bounds(field), dice) for name, field in dice.sample(fields, count)}
+
+
+def draw_value(kind: Any, bounds: tuple[Any, Any], dice: random.Random) -> Any:
+    """A value of a type."""
+    arguments = [each for each in get_args(kind) if each is not type(None)]
+    if get_origin(kind) is Literal:
+        return dice.choice(arguments)
+    if get_origin(kind) is tuple:
+        if arguments[0] is str:
+            return dice.sample(["Read", "Bash", "Grep"], dice.choice([1, 2]))
+        return [draw_value(arguments[0], (None, None), dice) for _ in range(dice.choice([0, 1, 2]))]
+    if arguments:
+        return draw_value(arguments[0], bounds, dice)
+    if kind is bool:
+        return dice.random() < 0.7
+    if kind is str:
+        return dice.choice(["", "[cleared]", "[Old tool result content cleared]", "<{lines} lines, {messages}>"])
+    low, high = (given if given is not None else default for given, default in zip(bounds, (0, 10**6), strict=True))
+    if kind is int:
+        return min(max(dice.choice([0, 1, 2, 3, 5, 40, 300, 2_000, 9_000]), low), high)
+    if kind is float:
+        return min(max(dice.choice([0.0, 0.1, 0.34, 0.5, 0.9, 1.0, 4.5]), low), high)
+    return draw_part(kind, dice, min(dice.choice([1, 2, 3]), len(kind.model_fields)))
+
+
+def draw_rule(dice: random.Random) -> Rule:
+    """A rule that is allowed."""
+    while True:
+        limit: dict[str, Any] = {dice.choice(["tokens", "share", "messages", "idle_seconds"]): dice.choice([1, 1, 30])}
+        if dice.random() < 0.5:
+            limit = {"reserve": dice.choice([0, 7_000, 150_000]), "at_least": dice.choice([0, 900])}
+            limit |= {"above": dice.random() < 0.5, "whole_percent": dice.random() < 0.3}
+        action = dice.choice(["clear", "clear", "truncate", "drop", "summarise"])
+        values: dict[str, Any] = {"trigger": limit, action: {}}
+        for name in ("keep", "keep", "select", "head", "cut", "only_if", "size", action):
+            field = Rule.model_fields[name]
+            if dice.random() < 0.5:
+                values[name] = values.get(name, {}) | draw_value(field.annotation, (None, None), dice)
+        with contextlib.suppress(ValidationError):
+            return Rule.model_validate(values)
+
+
+def describe_rules(session: Session, name: str) -> dict[str, Any]:
+    """Plans by rules that are drawn, at two points, with curves and a replay."""
+    dice, document = random.Random(f"rules {name}"), dict[str, Any]()
+    window = dice.choice([None, 8_000])
+    own = session.with_window(window)
+    for number in range(10):
+        rules = [draw_rule(dice)]
+        if not rules[0].removes_messages and dice.random() < 0.4:
+            rules.append(draw_rule(dice))
+        spec = PolicySpec(name="drawn", about="A policy.", phases=PHASE_PAIRS[number % 3], rules=tuple(rules))
+        policy = RulePolicy(spec, find_policy)
+
+        def build(policy: RulePolicy = policy, number: int = number) -> Any:
+            params, at = policy.Params(), dice.choice([None, len(own) // 2])
+            plan = build_plan(own, policy, params, at=at, firing_only=dice.random() < 0.3)
+            report = planning.build_report(plan, compute_next_request(plan))
+            report["losses"] = None
+            context = plan.context
+            state = build_runtime_state(context, own.window_at(context.at), len(own), None, True)
+            values = {
+                each.name: [
+                    policy.curve(context, params, state, each.name, each.scale.sample_values(3)),
+                    each.implied_value,
+                    each.scale.track_end,
+                ]
+                for each in list_parameters_in_context(policy, params, context, state)
+                if each.kind == "number" and each.scale is not None
+            }
+            firings = dump(replay_recording(Recording(own), policy, params).firings) if number < 2 else []
+            return [report, values, [firing | {"plan": None} for firing in firings], plan.tokens_removed]
+
+        document[f"{number} {rules}"] = _try(build)
+    return document
+
+
 PARTS: dict[str, Callable[[Session, str], Any]] = {
     "sizes": lambda session, name: describe_sizes(session),
     "inspect": lambda session, name: describe_inspection(session),
@@ -377,6 +488,7 @@ PARTS: dict[str, Callable[[Session, str], Any]] = {
     "replays": describe_replays,
     "triggers": describe_triggers,
     "copies": describe_copies,
+    "rules": describe_rules,
 }
 
 
@@ -385,9 +497,13 @@ def build_document(name: str, part: str, folder: Path) -> Any:
     return json.loads(json.dumps(dump(PARTS[part](open_small(name, folder), name)), sort_keys=True))
 
 
-MADE = ("run", "requests", "odd")
 CASES = [
-    *(f"{name} {part}" for name in NAMES for part in PARTS if part != "triggers" or name.startswith(MADE)),
+    *(
+        f"{name} {part}"
+        for name in NAMES
+        for part in PARTS
+        if part not in ("triggers", "rules") or name.startswith(MADE)
+    ),
     *(f"{name} {part}" for name in LONG_NAMES for part in ("sizes", "cache")),
 ]
 

@@ -171,19 +171,16 @@ class History:
     def replace(self, messages: list[dict[str, Any]]) -> None:
         """Replace the whole history with *messages*, and forget the baseline."""
         self._tokens = [estimate_message(message) for message in messages]
-        self._forget()
+        self._baseline = None
 
     def splice(self, drop_count: int, summary: dict[str, Any] | str) -> None:
         """Replace the first *drop_count* messages, or all if there are fewer, with a summary; forget the baseline."""
         message = {"role": "assistant", "content": summary} if isinstance(summary, str) else summary
         self._tokens[: min(drop_count, len(self._tokens))] = [estimate_message(message)]
-        self._forget()
+        self._baseline = None
 
     def truncate(self, length: int) -> None:
         """Keep only the first *length* messages, and forget the baseline if that removes any."""
         if length < len(self._tokens):
             del self._tokens[length:]
-            self._forget()
-
-    def _forget(self) -> None:
-        self._baseline, self._delta = None, 0
+            self._baseline = None

@@ -61,7 +61,7 @@ from context_tui.policies.trigger_points import iterate_runtime_states
 from context_tui.policies.versions import format_no_firing, format_recorded_params
 from context_tui.session.context import Context
 from context_tui.session.drops import _compute_growth_shares, _list_candidates, _Results, find_cleared_at
-from context_tui.session.facts import Facts, find_last_rewrite, order_at, prompt_row_at, recorded_spans_at, spans_at
+from context_tui.session.facts import Facts, find_last_rewrite, find_prompt_row, order_at, recorded_spans_at, spans_at
 from context_tui.session.losses import weigh_context
 from context_tui.session.session import Session
 from context_tui.session.token_factors import find_intervals, fit_earlier_factors
@@ -183,7 +183,7 @@ def describe_sizes(session: Session) -> dict[str, Any]:
         context = session.context_at(at)
         sizes = {name: dump(measure_context(context, table)) for name, table in tables.items()}
         orders = [list(each) for each in (order_at(facts, at)[1], spans_at(facts, at), recorded_spans_at(facts, at))]
-        rows = find_last_rewrite(facts, at), prompt_row_at(facts, at), context.epoch_start, context.last_rewrite
+        rows = find_last_rewrite(facts, at), find_prompt_row(facts, at), context.epoch_start, context.last_rewrite
         about = [session.window_at(at), find_last_usage(context), compute_believed_size(context)]
         bodies = {row: dump(body) for row, body in context.replacements.items()}
         check = check_estimate(session, context)

@@ -42,6 +42,7 @@ from context_tui.lab.price.rates import build_rate_table, find_rates
 from context_tui.lab.price.report import compute_break_even_clearing, format_break_even, format_break_even_calls
 from context_tui.lab.replay.amounts import fit_scale, resize_context, scale_weights
 from context_tui.lab.replay.backtest import BacktestResult, find_explaining_threshold
+from context_tui.policies.base import parse_names
 from context_tui.policies.block_index import PrefixSums
 from context_tui.policies.command.answer import AnswerReader, ContextCopy
 from context_tui.policies.command.program import ProgramError
@@ -49,7 +50,6 @@ from context_tui.policies.parameter_space import build_params, list_parameters
 from context_tui.policies.parameters import (
     format_assignments,
     parse_assignments,
-    parse_names,
     parse_values,
 )
 from context_tui.policies.parts.clear_truncate import truncate_text
@@ -377,9 +377,10 @@ def build_lists() -> Iterable[Any]:
     for _ in range(201):
         deep = [deep]
     values: list[Any] = [deep, deep[0], 10**4_000, 10**4_000 - 1, -(10**4_000), {1}, object]
+    contents: list[Any] = [[7], [{}], [{"type": 7}], [{"type": "text", "text": 7}]]
     wrong: list[Any] = [
         *("text", b"b", {}, 7, [7], [{"role": "system"}], [{"role": None}], [{"role": "user", "content": 7}]),
-        *([{"role": "user", "content": each}] for each in ([7], [{}], [{"type": 7}], [{"type": "text", "text": 7}])),
+        *([{"role": "user", "content": content}] for content in contents),
         *([{"role": "user", "content": [{"type": "tool_use", "id": "a", "name": 7}]}], [{"role": "user", "x": {1: 2}}]),
         *([{"role": "user", "x": value}] for value in values),
         *([{"role": "user", "content": "a"}, {"role": "x" * 50}], [{"role": "user", "x": [{"y": (1,)}]}]),

@@ -71,6 +71,7 @@ from context_tui.tokens.breakdown import compute_breakdown, measure_prompt
 from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.estimate_check import check_estimate
 from context_tui.tokens.measures import TokenMeasure, build_calibrated_table, build_exact_table
+from tests.formats.histories import columns
 from tests.fuzz.journey import CURVES, EAGER
 from tests.small_sessions import LONG_NAMES, NAMES, open_small
 
@@ -172,6 +173,7 @@ def describe_sizes(session: Session) -> dict[str, Any]:
             if table
         },
         "drops": dump(session.drops),
+        "columns": {name: dump(column) for name, column in columns(facts).items() if name != "problems"},
         "cleared": [sorted(find_cleared_at(facts, at).items()) for at in points],
         "intervals": dump([find_intervals(facts, row) for row in range(1, len(facts.requests) + 1)]),
         "states": dump(list(iterate_runtime_states(session, frozenset({"before_call", "user_turn"})))),

@@ -7,10 +7,11 @@ intended change.
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Iterable
 from functools import partial
 from hashlib import sha256
-from itertools import accumulate, product
+from itertools import accumulate, pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ from context_tui.policies.parameters import (
 )
 from context_tui.policies.parts.clear_truncate import truncate_text
 from context_tui.policies.parts.rules import Truncate
-from context_tui.policies.registry import POLICIES, find_policy
+from context_tui.policies.registry import POLICIES, _load_entry_point, find_policy
 from context_tui.policies.scales import build_scale, format_number, parse_number
 from context_tui.policies.toml import parse_policy
 from context_tui.session import markers
@@ -65,6 +66,8 @@ from context_tui.session.blocks import (
     parse_read_range,
     replace_texts,
 )
+from context_tui.session.drops import find_drops
+from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_json, find_value_ranges, is_nested_deeper
 from context_tui.session.losses import Losses, weigh_block
 from context_tui.session.memory import from_messages
@@ -324,7 +327,7 @@ def build_sizes() -> Iterable[Any]:
     yield [fit_categories(dict.fromkeys(parts, 0) | {"system": 9}, size) for size in (0, 9, 10)]
     counts: tuple[dict[str, int], ...] = ({}, {"a": 0}, {"a": 1, "b": 1, "c": 1})
     yield [scale_tokens(count, total) for count in counts for total in (0, 1, 10)]
-    spans = ((1, 0), (1, 10), (5, 10), (11, 5), (40, 0), (3, 1))
+    spans = ((1, 0), (1, 10), (5, 10), (11, 5), (6, 0), (3, 1))
     for length in (1, 2, 3):
         for chosen in product(spans, repeat=length):
             yield count_wasted([FileRead(40 + 7 * at, *span, True) for at, span in enumerate(chosen)])
@@ -420,6 +423,12 @@ def build_policy_texts() -> Iterable[Any]:
         found if isinstance(found := attempt(parse_policy, text, "file.toml", find_policy), str) else found.name
         for text in texts
     ]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "mine.toml")
+        path.write_text(head + clear)
+        for loaded in (path, str(path), head + clear, lambda: str(path), POLICIES["none"], path.with_name("none.toml")):
+            found = attempt(_load_entry_point, loaded)
+            yield found.replace(folder, "") if isinstance(found, str) else [found.name, found.about]
 
 
 TALK: list[dict[str, Any]] = [
@@ -568,6 +577,24 @@ def test_spans_are_the_numbers_that_they_hold(first: list[int], second: list[int
     assert [*spans.without(other)] == [number for number in first if number not in other]
     assert all(spans[at] == first[at] and spans[-at - 1] == first[-at - 1] for at in range(len(first)))
     assert [number in spans for number in range(31)] == [number in first for number in range(31)]
+
+
+sizes = st.lists(st.sampled_from([0, 900, 30_000, 31_000, 33_500, 70_000, 71_000, 150_000]), min_size=1, max_size=12)
+
+
+@given(sizes, st.booleans())
+def test_drops_are_found_step_by_step_as_at_once(contexts: list[int], has_side_requests: bool) -> None:
+    talk = [{"role": role, "content": "word " * 9} for _ in contexts for role in ("user", "assistant")]
+    growing, whole = from_messages(talk).facts, from_messages(talk).facts
+    growing.has_side_requests = whole.has_side_requests = has_side_requests
+    for number, size in enumerate(contexts):
+        growing.add_request(2 * number + 1, Usage(size))
+        whole.add_request(2 * number + 1, Usage(size))
+        find_drops(growing)
+    assert find_drops(growing) == find_drops(whole)
+    falls = [before - after for before, after in pairwise(contexts)]
+    if not has_side_requests:
+        assert [drop.tokens for drop in growing.drops] == [fall for fall in falls if fall >= 2_000]
 
 
 actions = st.lists(

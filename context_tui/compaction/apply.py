@@ -74,10 +74,11 @@ def replace_entries(order: Sequence[T], dropped: Container[int], inserts: Iterab
     by_position: dict[int, list[Insert]] = {}
     for insert in inserts:
         by_position.setdefault(insert.position, []).append(insert)
-    for position in range(len(order) + 1):
+    for position, entry in enumerate(order):
         yield from by_position.get(position, ())
-        if position < len(order) and position not in dropped:
-            yield order[position]
+        if position not in dropped:
+            yield entry
+    yield from by_position.get(len(order), ())
 
 
 class SessionBuilder:

@@ -115,8 +115,8 @@ def find_open_calls(context: Context) -> list[int]:
     spans: list[tuple[int, int]] = []  # from a call to its result, or to the next call with its id
     for position, call_id, is_call in events:
         call_position = open_calls.pop(call_id, position)
-        if call_position < position:
-            spans.append((call_position, min(position, last_result.get(call_id, -1))))
+        if call_position < position and call_id in last_result:
+            spans.append((call_position, min(position, last_result[call_id])))
         if is_call:
             open_calls[call_id] = position
     first_calls, covered = list(range(len(context) + 1)), 0

@@ -255,6 +255,33 @@ def test_the_command_recommends_and_says_how_to_set_it(capsys: pytest.CaptureFix
     assert code == 0 and f"Recommended: trigger_reserve={reserve} in place of" in out and native.split(" (")[0] in out
 
 
+def test_sessions_with_another_window_are_left_out_if_the_setting_depends_on_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    write_session(tmp_path / "large", 60, 20_000)
+    for number in range(3):
+        write_session(tmp_path / f"s{number}", 26, 20_000)
+    code, out, _ = tune(capsys, tmp_path)
+    left_out = "Left out: 1,000,000 tokens (1 session), as a setting means another threshold there"
+    assert code == 0 and f"  Context window: 200,000 tokens (3 sessions). {left_out}; name their files" in out
+    assert " settings over 3 sessions\n" in out and "in 3 of 3 sessions" in out
+    assert all(
+        int(line.split()[-1].replace(",", "")) < 200_000 for line in out.splitlines() if "  trigger_reserve=" in line
+    )
+    report = json.loads(tune(capsys, tmp_path, "--json")[1])
+    assert report["windows"] == [
+        {"tokens": 200_000, "sessions": 3, "included": True},
+        {"tokens": 1_000_000, "sessions": 1, "included": False},
+    ]
+    assert {row["window"]["tokens"] for row in report["rows"]} == {200_000}
+    _, out, _ = tune(capsys, tmp_path / "large")
+    assert "Context window: 1,000,000 tokens (1 session).\n" in out
+    _, out, _ = tune(capsys, tmp_path, "-P", "anthropic-clear-tool-uses", "-p", "trigger_tokens=50000,100000")
+    assert "Context window: 200,000 tokens (3 sessions) and 1,000,000 tokens (1 session).\n" in out
+    page = tmp_path / "page.md"
+    assert main(["report", str(tmp_path), "-o", str(page)]) == 0 and left_out in page.read_text()
+
+
 def test_the_settings_fit_on_80_columns(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for number in range(3):
         write_session(tmp_path / f"s{number}", 30, 20_000)

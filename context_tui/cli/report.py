@@ -9,7 +9,7 @@ from dataclasses import replace
 from context_tui.batch.workers import analyze_sources, find_sources
 from context_tui.cli.options import CommandParser, build_study_settings, resolve_policies
 from context_tui.cli.output import print_notice
-from context_tui.cli.tune import Tuning, collect_tunings, format_agent_configuration
+from context_tui.cli.tune import Tuning, collect_tunings, format_agent_configuration, format_windows
 from context_tui.errors import Error, ExitCode, PlanError, UnreadableSession
 from context_tui.export.report import LIMITS, Report, Section, build_session_sections, list_own_policies
 from context_tui.export.report_page import write_report
@@ -64,7 +64,7 @@ def _build_recommendation_section(tuning: Tuning) -> Section:
     answer, *evidence = format_recommendation(recommendation, ", sub-agents included, recorded compactions undone")
     if evidence and recommendation.unit != "USD":
         evidence.append("Costs are in input tokens, because no price of a model is known.")
-    sentences = [answer, *([" ".join(evidence)] if evidence else [])]
+    sentences = [answer, " ".join([*evidence, format_windows(tuning)])]
     if recommendation.verdict == "recommended":
         sentences += [f"To set it: {line}" for line in format_agent_configuration(tuning)]
     return Section(f"Which setting of {recommendation.setting.policy.name}", sentences)

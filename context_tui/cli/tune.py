@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from context_tui.batch.workers import SweepSource, find_sources, measure_extra_calls
+from context_tui.batch.workers import SweepSource, analyze_sources, find_sources, measure_extra_calls
 from context_tui.cli.options import CommandParser, build_study_settings, list_policies, resolve_policy
 from context_tui.cli.output import print_lines, print_notice, print_table, write_json
 from context_tui.cli.sweep import report_unread, run_sweep
@@ -47,13 +47,17 @@ MAX_SETTINGS_SHOWN = 30
 class Tuning(NamedTuple):
     """The sweep of one policy over one agent's sessions, the recommended setting, and the context window.
 
-    ``extra_calls`` are the calls that the agent needed after recorded compactions; None if they cannot be measured.
+    ``windows`` and ``left_out`` count the sessions by the size of their window: the included ones, and those for which
+    the setting would have another effect. ``extra_calls`` are the calls that the agent needed after recorded
+    compactions; None if they cannot be measured.
     """
 
     agent: str
     sweep: Sweep
     recommendation: Recommendation
     window: Window
+    windows: Mapping[int, int]
+    left_out: Mapping[int, int]
     extra_calls: ExtraCalls | None = None
 
 
@@ -70,6 +74,11 @@ def run(arguments: Sequence[str]) -> int:
             build_recommendation_report(each.recommendation, format_agent_configuration(each))
             | {
                 "agent": each.agent,
+                "windows": [
+                    {"tokens": size, "sessions": count, "included": counts is each.windows}
+                    for counts in (each.windows, each.left_out)
+                    for size, count in counts.items()
+                ],
                 "extra_calls": vars(each.extra_calls) if each.extra_calls else None,
                 "rows": [build_row_report(row) for row in each.sweep.sorted_rows],
             }
@@ -112,7 +121,7 @@ def collect_tunings(
         raise UnreadableSession("there is no session to learn from; `context-tui formats` lists the readable formats")
     tunings, reasons = list[Tuning](), list[str]()
     for agent, policy, grid, agent_sources in _group_sources(sources, policies, reasons):
-        run_settings = partial(run_sweep, agent_sources, by="money", policy_files=policy_files, jobs=jobs)
+        run_settings = partial(run_sweep, by="money", policy_files=policy_files, jobs=jobs)
         tuning = _tune(agent, policy, grid, agent_sources, sweep_options, run_settings)
         if isinstance(tuning, str):
             reasons.append(tuning)
@@ -148,24 +157,29 @@ def _tune(
     sweep_options: SweepOptions,
     run_settings: Callable[..., Sweep],
 ) -> Tuning | str:
+    default_params, groups = build_params(policy, {}), _group_by_window(sources, sweep_options.window)
+    native = [build_agent_settings(policy.name, default_params, Window(size, "given")) for size in groups]
+    windows, left_out = {size: len(group) for size, group in groups.items()}, dict[int, int]()
+    if any(each != native[0] for each in native):
+        (size, sources), *_ = groups.items()
+        left_out, windows = windows, {size: windows.pop(size)}
     session = _open_largest(sources)
     if session is None:
         return f"{policy.name}: none of {format_count(len(sources), 'session')} can be read"
     session = session.with_window(sweep_options.window)
-    default_params = build_params(policy, {})
     names = {parameter.name for parameter in list_configurable_parameters(policy, session.window)}
     if not names and not grid:
         return f"{policy.name}: no agent setting is known for it; name it with -P, and values with -p KEY=VALUES"
     settings = [build_setting(policy, default_params)]
     settings += build_grid(policy, grid or _propose_values(policy, default_params, names, session))
-    sweep = run_settings(merge_grids([settings]), sweep_options)
+    sweep = run_settings(sources, merge_grids([settings]), sweep_options)
     if not grid and sweep.rows:  # the best value may be the last one that was proposed
         best = recommend_setting(sweep).setting
         more_settings = build_grid(policy, _propose_values(policy, best.params, names, session))
         new_settings = [each for each in more_settings if each.name not in sweep.totals]
         if new_settings:
             center = best.name.partition(" ")[2] or "the defaults"
-            more = run_settings(new_settings, sweep_options, purpose=f"refining around {center}: ")
+            more = run_settings(sources, new_settings, sweep_options, purpose=f"refining around {center}: ")
             settings = merge_grids([sweep.settings, new_settings])
             sweep = replace(sweep, settings=settings, rows=[*sweep.rows, *more.rows])
     report_unread(sweep.unread)
@@ -173,7 +187,17 @@ def _tune(
         return f"{policy.name}: none of {format_count(len(sources), 'session')} could be replayed"
     extra_calls = measure_extra_calls(sources)
     rates = extra_calls.rates if extra_calls else ()
-    return Tuning(agent, sweep, recommend_setting(sweep, rates), session.window, extra_calls)
+    return Tuning(agent, sweep, recommend_setting(sweep, rates), session.window, windows, left_out, extra_calls)
+
+
+def _group_by_window(sources: Sequence[SweepSource], window: int | None) -> dict[int, list[SweepSource]]:
+    """Return the sessions by the size of the model's window, the most common size first and with the unread ones."""
+    if window:
+        return {window: [*sources]}
+    analyses, _ = analyze_sources(sources, lambda session: session.window.model_tokens)
+    sizes = {each.name: each.value for each in analyses}
+    counts = Counter(sizes.values()).most_common() or [(0, 0)]
+    return {size: [each for each in sources if sizes.get(each.name, counts[0][0]) == size] for size, _ in counts}
 
 
 def _open_largest(sources: Sequence[SweepSource]) -> Session | None:
@@ -199,13 +223,24 @@ def format_agent_configuration(tuning: Tuning) -> list[str]:
     return format_setting_lines(build_agent_settings(setting.policy.name, setting.params, tuning.window))
 
 
+def format_windows(tuning: Tuning) -> str:
+    """Format the context windows of the sessions, those that are left out and the reason."""
+    included, left_out = (
+        " and ".join(f"{size:,} tokens ({format_count(count, 'session')})" for size, count in counts.items())
+        for counts in (tuning.windows, tuning.left_out)
+    )
+    text = f"Context window: {included}."
+    reason = "a setting means another threshold there; name their files to tune for them"
+    return f"{text} Left out: {left_out}, as {reason}." if left_out else text
+
+
 def _print_tuning(tuning: Tuning) -> None:
     recommendation, sweep = tuning.recommendation, tuning.sweep
     sessions = format_count(len(sweep.rows_by_session), "session")
     agent = f"{tuning.agent}: " if tuning.agent else ""
     policy = recommendation.setting.policy.name
     print_lines(f"{agent}{policy}, {format_count(len(sweep.settings), 'setting')} over {sessions}")
-    print_lines(*(f"  {sentence}" for sentence in format_recommendation(recommendation)))
+    print_lines(*(f"  {sentence}" for sentence in (*format_recommendation(recommendation), format_windows(tuning))))
     if tuning.extra_calls is not None:
         print_lines(f"  Extra calls after recorded compactions: {tuning.extra_calls.sentence}")
     if recommendation.verdict in ("recommended", "too little evidence", "depends on extra calls"):

@@ -17,14 +17,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from context_tui.compaction.recorded_compactions import find_recorded_compactions
 from context_tui.errors import NoSessionFile, UnreadableSession, WorkStopped, describe_failure
+from context_tui.formats import opening
 from context_tui.formats.base import scan
-from context_tui.formats.opening import (
-    list_folder_sessions,
-    list_session_suffixes,
-    make_scanner,
-    sessions_in,
-    split_spec,
-)
 from context_tui.lab.aftermath.measure import measure_aftermaths
 from context_tui.lab.aftermath.report import ExtraCalls, SessionAftermath, estimate_extra_calls
 from context_tui.lab.sweep.grids import SweepSetting, build_setting
@@ -126,8 +120,10 @@ def find_sources(specs: Sequence[str | Path]) -> SourceListing:
     other_files: list[str] = []
     for spec in specs:
         try:
-            path, _ = split_spec(spec)
-            listed = _iter_folder_sessions(path, unread, other_files) if os.path.isdir(path) else sessions_in(spec)
+            path, _ = opening.split_spec(spec)
+            listed = (
+                _iter_folder_sessions(path, unread, other_files) if os.path.isdir(path) else opening.sessions_in(spec)
+            )
             for info in listed:
                 status = os.stat(info.path)
                 name = f"{info.path}#{info.id}" if info.id else info.path
@@ -138,7 +134,7 @@ def find_sources(specs: Sequence[str | Path]) -> SourceListing:
 
 
 def _iter_folder_sessions(folder: Path, unread: list[UnreadSession], other_files: list[str]) -> Iterator[SessionInfo]:
-    suffixes = list_session_suffixes()
+    suffixes = opening.list_session_suffixes()
 
     def add_unread(error: OSError) -> None:
         unread.append(UnreadSession(str(error.filename), error.strerror or "cannot be read"))
@@ -146,7 +142,7 @@ def _iter_folder_sessions(folder: Path, unread: list[UnreadSession], other_files
     for current, folders, files in os.walk(folder, onerror=add_unread):
         folders.sort()
         try:
-            folder_sessions = list_folder_sessions(Path(current))
+            folder_sessions = opening.list_folder_sessions(Path(current))
         except Exception as error:
             unread.append(UnreadSession(current, _format_reason(error, current)))
             continue
@@ -155,7 +151,7 @@ def _iter_folder_sessions(folder: Path, unread: list[UnreadSession], other_files
             path = os.path.join(current, name)
             if name.endswith(suffixes) and os.path.isfile(path):
                 try:
-                    yield from sessions_in(path)
+                    yield from opening.sessions_in(path)
                 except NoSessionFile:
                     other_files.append(path)
                 except Exception as error:
@@ -212,7 +208,7 @@ def measure_extra_calls(sources: Iterable[SweepSource]) -> ExtraCalls | None:
 
 def _read_session(source: SweepSource) -> Session:
     """Read a session, whose working folder defaults to the folder of its file."""
-    session = scan(make_scanner(source.info))
+    session = scan(opening.make_scanner(source.info))
     folder = session.info.cwd or source.info.cwd or os.path.dirname(os.path.abspath(source.info.path))
     return replace(session, info=replace(session.info, cwd=folder))
 

@@ -12,15 +12,7 @@ from pydantic.fields import FieldInfo
 
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.errors import PlanError
-from context_tui.policies.base import (
-    BasePolicy,
-    Belief,
-    Params,
-    Policy,
-    build_empty_plan,
-    find_nested_field,
-    is_session_bound,
-)
+from context_tui.policies import base
 from context_tui.policies.parameters import validate_params
 from context_tui.policies.parts.clear_truncate import plan_body_changes
 from context_tui.policies.parts.drop_summarise import plan_message_removal
@@ -35,7 +27,7 @@ from context_tui.tokens.context_index import index_context
 
 _TRIGGER_PARTS = ("trigger", "size")
 """Parts of a rule that only its trigger reads."""
-PolicyLookup = Callable[[str], Policy]
+PolicyLookup = Callable[[str], base.Policy]
 """Function that finds a policy by name, or raises PlanError."""
 
 
@@ -46,7 +38,7 @@ class ParameterTarget(NamedTuple):
     path: SettingPath
 
 
-class RulePolicy(BasePolicy):
+class RulePolicy(base.BasePolicy):
     """A policy that applies the rules in a :class:`PolicySpec`; several rules run as steps.
 
     Its attributes belong to the instance, because all specs share this class.
@@ -82,10 +74,10 @@ class RulePolicy(BasePolicy):
         return len(self.spec.rules) == 1 and target.path[0] in _TRIGGER_PARTS and not keeps_by_limit
 
     @cached_property
-    def _step_policies(self) -> list[Policy]:
+    def _step_policies(self) -> list[base.Policy]:
         if len(self.spec.rules) < 2 and not self._nested_by_rule:
             return []
-        policies = list[Policy]()
+        policies = list[base.Policy]()
         for number, rule in enumerate(self.spec.rules):
             if isinstance(rule, PolicyRule):
                 policies.append(self._nested_by_rule[number])
@@ -95,14 +87,14 @@ class RulePolicy(BasePolicy):
             policies.append(RulePolicy(spec, self._find_policy))
         return policies
 
-    def _collect_rule_values(self, params: Params, number: int) -> dict[SettingPath, Any]:
+    def _collect_rule_values(self, params: base.Params, number: int) -> dict[SettingPath, Any]:
         pairs = [(name, target) for name, targets in self._parameter_targets.items() for target in targets]
         return {target.path: getattr(params, name) for name, target in pairs if target.rule == number}
 
-    def _build_rule(self, params: Params) -> Rule:
+    def _build_rule(self, params: base.Params) -> Rule:
         return replace_values(cast(Rule, self.spec.rules[0]), self._collect_rule_values(params, 0))
 
-    def _build_steps(self, params: Params) -> list[tuple[Policy, Params]]:
+    def _build_steps(self, params: base.Params) -> list[tuple[base.Policy, base.Params]]:
         steps = []
         for number, (policy, rule) in enumerate(zip(self._step_policies, self.spec.rules, strict=True)):
             values = self._collect_rule_values(params, number)
@@ -118,7 +110,7 @@ class RulePolicy(BasePolicy):
         """Return the rules as policies, in order, or an empty list for a single rule that runs no other policy."""
         return self._cached_steps(params) if self._step_policies else []
 
-    def believed_size(self, state: RuntimeState) -> Belief | None:
+    def believed_size(self, state: RuntimeState) -> base.Belief | None:
         if self._step_policies:
             beliefs = (policy.believed_size(state) for policy in self._step_policies)
             return next((belief for belief in beliefs if belief is not None), None)
@@ -168,7 +160,7 @@ class RulePolicy(BasePolicy):
         if self._step_policies:
             return plan_steps(self.name, params, self.steps(params), context, replace(state, firing_only=True))
         if not self.spec.rules:
-            return build_empty_plan(self.name, params, context, self.trigger(state, params), "it does nothing")
+            return base.build_empty_plan(self.name, params, context, self.trigger(state, params), "it does nothing")
         rule = self._cached_rule(params)
         window = rule.trigger.compute_window(state)
         limits = SizeLimits(window, rule.trigger.compute_limit(state) or window, state.window.is_known, rule.size)
@@ -184,8 +176,8 @@ def _number_settings(rule: Rule) -> Iterator[RuleSetting]:
 
 
 def _build_params_model(
-    spec: PolicySpec, nested_by_rule: dict[int, Policy]
-) -> tuple[type[Params], dict[str, list[ParameterTarget]]]:
+    spec: PolicySpec, nested_by_rule: dict[int, base.Policy]
+) -> tuple[type[base.Params], dict[str, list[ParameterTarget]]]:
     """Build the model of the parameters of a spec, and the targets of each parameter.
 
     A name in several rules is one parameter if the rules set the same value, else one parameter for each rule.
@@ -210,12 +202,12 @@ def _build_params_model(
         fields.setdefault(name, (field.annotation, field))
         targets.setdefault(name, []).append(target)
     title = "".join(part.capitalize() for part in spec.name.replace("_", "-").replace(".", "-").split("-"))
-    return create_model(f"{title}Params", __base__=Params, **fields), targets
+    return create_model(f"{title}Params", __base__=base.Params, **fields), targets
 
 
-def _iterate_policy_settings(rule: PolicyRule, policy: Policy) -> Iterator[RuleSetting]:
+def _iterate_policy_settings(rule: PolicyRule, policy: base.Policy) -> Iterator[RuleSetting]:
     """Yield the parameters of a policy that a rule runs, with the rule's values; raises PlanError for unknown names."""
-    if find_nested_field(policy) or is_session_bound(policy):
+    if base.find_nested_field(policy) or base.is_session_bound(policy):
         raise PlanError(f"{policy.name} cannot be a rule; name the policies that it runs")
     values = validate_params(policy, rule.params)
     for name, field in policy.Params.model_fields.items():

@@ -16,20 +16,6 @@ from context_tui.session.jsontext import compact_text
 MAX_COMMAND_LENGTH = 2_000
 """Maximum length in characters of an analysed command; longer ones count as scripts."""
 
-_READ_COMMANDS = frozenset(
-    "cat head tail sed nl less more bat grep egrep fgrep rg ls find tree wc file stat jq".split()
-)
-_FILTER_COMMANDS = frozenset("cd pwd echo sort uniq cut tr awk column true".split())
-_GIT_READ_COMMANDS = frozenset("show log blame grep ls-files ls-tree cat-file".split())
-"""Commands of git that show committed content, unlike ``status`` and ``diff``, which show changes."""
-_FILE_PRINTERS = frozenset("cat head tail nl less more bat".split())
-_PATTERN_COMMANDS = frozenset("grep egrep fgrep rg sed jq".split())
-_VALUE_OPTIONS = {
-    **dict.fromkeys(("head", "tail"), ("-n", "-c")),
-    **dict.fromkeys(("grep", "egrep", "fgrep", "rg"), ("-e", "-f", "-A", "-B", "-C", "-m", "-g", "-t")),
-    "sed": ("-e", "-f"),
-}
-"""Options that the next word belongs to, by command."""
 _SEPARATORS = frozenset(("&&", "||", ";", "|", "&", "\n"))
 _REDIRECTIONS = re.compile(r"[0-9]?>+\s*/dev/null|[0-9]?>&[0-9]|&>\s*/dev/null")
 _REDIRECTION_TARGET = re.compile(r"(?:^|[\s\"')])>{1,2}[ \t]*([\w./~][\w./~-]*)")
@@ -164,7 +150,7 @@ def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
     for piece in pieces:
         if piece[0] == "cd" and len(piece) > 1:
             folder = posixpath.join(folder, piece[1])
-        elif piece[0] in _FILE_PRINTERS or piece[0] in _PATTERN_COMMANDS:
+        elif piece[0] in tools.COMMANDS["file_printers"] or piece[0] in tools.COMMANDS["with_pattern"]:
             reads += [posixpath.normpath(posixpath.join(folder, path)) for path in _find_command_files(piece)]
     return CallEffect(f"$ {' '.join(command_line.split())}", tuple(reads))
 
@@ -183,12 +169,12 @@ def _is_read_only(words: list[str]) -> bool:
     first = words[0]
     if first == "git":
         words = words[3:] if words[1:2] == ["-C"] else words[1:]
-        return next((word in _GIT_READ_COMMANDS for word in words if not word.startswith("-")), False)
+        return next((word in tools.COMMANDS["git_reads"] for word in words if not word.startswith("-")), False)
     if first == "xargs":
-        return next((word in _READ_COMMANDS for word in words[1:] if not word.startswith("-")), False)
+        return next((word in tools.COMMANDS["reads"] for word in words[1:] if not word.startswith("-")), False)
     if words[-1] == "--help":
         return True
-    return (first in _READ_COMMANDS and not _edits_in_place(words)) or first in _FILTER_COMMANDS
+    return (first in tools.COMMANDS["reads"] and not _edits_in_place(words)) or first in tools.COMMANDS["filters"]
 
 
 def _edits_in_place(words: list[str]) -> bool:
@@ -203,10 +189,10 @@ def _find_command_files(words: list[str]) -> list[str]:
             is_option_value = False
         elif word.startswith("-") and len(word) > 1:
             has_script |= word in ("-e", "-f") or word.startswith(("--regexp", "--expression"))
-            is_option_value = word in _VALUE_OPTIONS.get(words[0], ())
+            is_option_value = word in tools.VALUE_OPTIONS.get(words[0], ())
         else:
             operands.append(word)
-    has_pattern = words[0] in _PATTERN_COMMANDS and not has_script
+    has_pattern = words[0] in tools.COMMANDS["with_pattern"] and not has_script
     return [word for word in operands[1 if has_pattern else 0 :] if not word.isdigit() and "*" not in word]
 
 
@@ -216,23 +202,11 @@ def is_same_file(path: str, other: str) -> bool:
     return path == other or path.endswith("/" + other) or other.endswith("/" + path)
 
 
-_READ_CMDLETS = frozenset("get-content gc cat type select-string sls".split())
-_LIST_CMDLETS = frozenset("get-childitem gci dir ls test-path get-item gi resolve-path get-location pwd".split())
-_FILTER_CMDLETS = frozenset(
-    (
-        "select-object select sort-object sort measure-object measure format-table ft format-list fl out-string"
-        " get-unique write-output echo set-location cd sl"
-    ).split()
-)
 _CMDLET = re.compile(r"\b(?:get-content|select-string|get-childitem|set-location)\b", re.IGNORECASE)
 _POWERSHELL_INVOCATION = re.compile(
     r"^\s*\"?(?:[\w:\\/. ]*[\\/])?(?:powershell|pwsh|cmd)(?:\.exe)?\"?"
     r"(?:\s+(?!-c\b|-command\b)-\w+(?:\s+(?!-)\w+)?)*\s+(?:-c|-command|/c)\s+(.*)$",
     re.IGNORECASE | re.DOTALL,
-)
-_PATTERN_CMDLETS = frozenset(("select-string", "sls"))
-_CMDLET_FLAGS = frozenset(
-    "-raw -recurse -force -name -file -directory -simplematch -casesensitive -allmatches -quiet -list".split()
 )
 _UNSAFE_POWERSHELL_SYNTAX = re.compile(r"[`<>{}@]|\$\(|-wait\b", re.IGNORECASE)
 
@@ -250,15 +224,16 @@ def find_powershell_reads(script: str) -> list[str] | None:
     """Return the files that a script prints, or None if the script may do more than read."""
     if _UNSAFE_POWERSHELL_SYNTAX.search(script):
         return None
+    harmless = tools.CMDLETS["reads"] | tools.CMDLETS["lists"] | tools.CMDLETS["filters"]
     pieces = _split_commands(script.replace("\\", "/"), lambda word: set(word) <= set("|&;"))
-    if not pieces or not all(piece[0].lower() in _READ_CMDLETS | _LIST_CMDLETS | _FILTER_CMDLETS for piece in pieces):
+    if not pieces or not all(piece[0].lower() in harmless for piece in pieces):
         return None
     folder, paths = "", list[str]()
     for piece in pieces:
         name, files = piece[0].lower(), _find_cmdlet_files(piece)
         if name in ("set-location", "cd", "sl") and files:
             folder = files[0].rstrip("/") + "/"
-        elif name in _READ_CMDLETS:
+        elif name in tools.CMDLETS["reads"]:
             relative = (file.removeprefix("./") for file in files)
             paths += [file if file[1:2] == ":" or file[:1] == "/" else folder + file for file in relative]
     return paths
@@ -266,14 +241,15 @@ def find_powershell_reads(script: str) -> list[str] | None:
 
 def _find_cmdlet_files(words: list[str]) -> list[str]:
     """Return the files passed to a cmdlet by ``-Path``, or as positional words other than a pattern."""
-    paths, operands, option, has_pattern = list[str](), list[str](), "", words[0].lower() in _PATTERN_CMDLETS
+    paths, operands, option = list[str](), list[str](), ""
+    has_pattern = words[0].lower() in tools.CMDLETS["with_pattern"]
     for word in words[1:]:
         if option:
             paths += filter(None, word.split(",")) if option in ("-path", "-literalpath") else []
             has_pattern = has_pattern and option != "-pattern"
             option = ""
         elif word.startswith("-") and len(word) > 1:
-            option = "" if word.lower() in _CMDLET_FLAGS else word.lower()
+            option = "" if word.lower() in tools.CMDLETS["flags"] else word.lower()
         else:
             operands += word.split(",")
     return paths + [file for file in operands[1 if has_pattern else 0 :] if file and "*" not in file]

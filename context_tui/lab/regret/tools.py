@@ -11,48 +11,19 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from context_tui.text.files import read_toml
+
 ToolVerb = Literal["run", "read", "search", "edit", "by command", ""]
 """Kind of a tool: it runs a command line, reads a file, searches, changes a file, does one of these by its argument
 ``command``, or does something else.
 """
 
-_RUN_TOOLS = (
-    "shell shell_command local_shell_call container.exec exec_command unified_exec bash powershell run_shell_command"
-    " execute_command run_commands execute_bash terminal"
-)
-_READ_TOOLS = "read view read_file read_many_files read_files read_multiple_files open"
-_SEARCH_TOOLS = (
-    "grep glob ls search_file_content list_directory search_files list_files list_code_definition_names find_file"
-)
-_EDIT_TOOLS = (
-    "apply_patch edit multiedit write create write_file replace write_to_file replace_in_file apply_diff"
-    " search_and_replace insert_content editor"
-)
-_COMMAND_TOOLS = "str_replace_editor str_replace_based_edit_tool file_editor text_editor"
-_OTHER_TOOLS = (
-    "write_stdin update_plan todowrite todoread bashoutput read_bash stop_bash save_memory update_todo_list"
-    " use_mcp_tool access_mcp_resource attempt_completion ask_followup_question"
-)
+_TABLES = read_toml("context_tui.lab.regret", "tools.toml")
 
-TOOL_VERBS: dict[str, ToolVerb] = {
-    **dict.fromkeys(_RUN_TOOLS.split(), "run"),
-    **dict.fromkeys(_READ_TOOLS.split(), "read"),
-    **dict.fromkeys(_SEARCH_TOOLS.split(), "search"),
-    **dict.fromkeys(_EDIT_TOOLS.split(), "edit"),
-    **dict.fromkeys(_COMMAND_TOOLS.split(), "by command"),
-    **dict.fromkeys(_OTHER_TOOLS.split(), ""),
-}
+TOOL_VERBS: dict[str, ToolVerb] = {name: verb for verb, names in _TABLES["tools"].items() for name in names}
 """Kinds by the name of a tool, in lower case and without a server or extension prefix."""
 
-COMMAND_VERBS: dict[str, ToolVerb] = {
-    "view": "read",
-    "create": "edit",
-    "write": "edit",
-    "str_replace": "edit",
-    "edit_file": "edit",
-    "insert": "edit",
-    "undo_edit": "edit",
-}
+COMMAND_VERBS: dict[str, ToolVerb] = _TABLES["verbs"]
 """Kinds by the argument ``command``, for a tool that does several things."""
 
 PATH_ARGUMENTS = (
@@ -70,15 +41,15 @@ DIFF_ARGUMENTS = ("diff", "patch")
 """Arguments with search-and-replace blocks, or a unified diff."""
 FILE_CONTENT_ARGUMENTS = ("content", "file_text")
 
+COMMANDS = {kind: frozenset[str](names) for kind, names in _TABLES["commands"].items()}
+"""Commands of a shell, by what they do; ``git_reads`` are the commands of git that show committed content."""
+CMDLETS = {kind: frozenset[str](names) for kind, names in _TABLES["cmdlets"].items()}
+"""Cmdlets of PowerShell, by what they do, and their ``flags``, which take no value."""
+VALUE_OPTIONS: dict[str, list[str]] = _TABLES["value_options"]
+"""Options that the next word belongs to, by command."""
+
+_WORDS = {kind: frozenset[str](words) for kind, words in _TABLES["words"].items()}
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_RUN_WORDS = frozenset("bash shell exec command terminal run execute powershell".split())
-_READ_WORDS = frozenset("read view open cat notebookread".split())
-_EDIT_WORDS = frozenset(
-    "write edit multiedit patch create insert replace update notebookedit delete move apply".split()
-)
-_SEARCH_WORDS = frozenset("get list ls glob grep search find fetch query show describe lookup".split())
-_POLL_WORDS = frozenset("task tasks todo todos output status wait poll process console logs screenshot".split())
-"""Words in names of tools that are called repeatedly to check a state."""
 
 
 def classify_tool(tool: str, arguments: Mapping[str, Any]) -> ToolVerb:
@@ -91,12 +62,12 @@ def classify_tool(tool: str, arguments: Mapping[str, Any]) -> ToolVerb:
 
 def _classify_by_name(tool: str, arguments: Mapping[str, Any]) -> ToolVerb:
     words = {word.lower() for word in _WORD.findall(tool)} | {tool.lower()}
-    if words & _RUN_WORDS and any(arguments.get(key) for key in COMMAND_LINE_ARGUMENTS):
+    if words & _WORDS["run"] and any(arguments.get(key) for key in COMMAND_LINE_ARGUMENTS):
         return "run"
     if str(arguments.get("command")) in COMMAND_VERBS:
         return "by command"
-    if words & _READ_WORDS:
+    if words & _WORDS["read"]:
         return "read"
-    if words & _EDIT_WORDS:
+    if words & _WORDS["edit"]:
         return "edit"
-    return "search" if words & _SEARCH_WORDS and not words & _POLL_WORDS else ""
+    return "search" if words & _WORDS["search"] and not words & _WORDS["poll"] else ""

@@ -32,6 +32,7 @@ from context_tui.session.context import Context
 from context_tui.session.facts import Compaction, Facts
 from context_tui.session.session import Session
 from context_tui.session.values import Kind, MessageFlag, RecordKind, Role
+from context_tui.text.files import read_toml
 from context_tui.text.numbers import format_count
 from context_tui.text.sanitize import make_visible
 from context_tui.tokens.accounting import compute_believed_size, estimate_prompt, find_last_usage
@@ -239,23 +240,10 @@ def build_calibration_report(calibration: Calibration) -> dict[str, Any]:
     }
 
 
-CATEGORY_NAMES = {
-    "not_in_file": "not in the file",
-    "put_back": "put back after compaction",
-    "tool_use": "tool calls",
-    "tool_result": "tool results",
-}
+_LABELS = read_toml("context_tui.cli", "labels.toml")
+CATEGORY_NAMES: dict[str, str] = _LABELS["categories"]
 """Names of categories for display, if they differ from those in JSON."""
-_FACTOR_NAMES = {
-    "text": "text",
-    "thinking": "thinking",
-    "signature": "signatures",
-    "call": "calls",
-    "result": "results",
-    "each": "per-request overhead",
-    "image": "an image",
-    "unrecorded": "inserted without a record",
-}
+_FACTOR_NAMES: dict[str, str] = _LABELS["factors"]
 
 
 def _build_error_report(errors: ErrorStats | None) -> dict[str, float] | None:

@@ -20,20 +20,13 @@ from context_tui.policies.trigger_points import find_first_firing
 from context_tui.policies.versions import find_own_policies, format_no_firing, format_recorded_params
 from context_tui.session.losses import list_unreadable
 from context_tui.session.session import Session
+from context_tui.text.files import read_toml
 from context_tui.tokens.context_size import SizeSource
 from context_tui.tokens.measures import build_calibrated_table
 
 MAX_EDITS_SHOWN = 40
 
-_OPTION_NAMES = {
-    "at": "--at",
-    "window": "--window",
-    "idle": "--idle",
-    "idle_seconds": "--idle",
-    "force": "--ignore-trigger",
-    "ignore_trigger": "--ignore-trigger",
-    "firing_only": "--firing-only",
-}
+_OPTION_NAMES: dict[str, str] = read_toml("context_tui.cli", "labels.toml")["options"]
 """Options that may be mistaken for parameters, by parameter name."""
 
 

@@ -18,25 +18,14 @@ from context_tui.session.context import Context
 from context_tui.session.facts import Compaction
 from context_tui.session.session import Session
 from context_tui.session.window import Window
+from context_tui.text.files import read_toml
 from context_tui.text.numbers import format_count, format_percent, format_tokens
 from context_tui.text.sanitize import make_visible
 from context_tui.tokens.breakdown import Breakdown, fit_categories, scale_tokens
 from context_tui.tokens.context_size import SizeSource, measure_context
 from context_tui.tokens.measures import TokenTable
 
-PART_NAMES = {
-    "tool_result": "tool results",
-    "tool_use": "tool calls",
-    "system": "system and tools",
-    "user": "user text",
-    "assistant": "assistant text",
-    "thinking": "thinking",
-    "injected": "injected text",
-    "summary": "summaries",
-    "put_back": "put back after compaction",
-    "image": "images",
-    "rest": "other",
-}
+PART_NAMES: dict[str, str] = read_toml("context_tui.lab", "fullness.toml")["parts"]
 """Names of the parts of a context; ``rest`` stands for all small parts together."""
 MIN_PART_SHARE, MIN_TOOL_SHARE, MAX_TOOLS, MAX_TOOL_NAME = 0.01, 0.05, 3, 24
 """Minimum shares of a part, and of a tool in it, to be named; maximum number of tools, and length of their names."""

@@ -12,27 +12,12 @@ from context_tui.policies.parameters import format_assignments
 from context_tui.policies.registry import POLICIES
 from context_tui.session.facts import Facts
 from context_tui.session.session import Session
+from context_tui.text.files import read_toml
 from context_tui.text.numbers import format_count
 
-_CLAUDE_CODE = {"full": "claude-code-auto", "micro": "claude-code-micro"}
-OWN_POLICIES: Mapping[str, Mapping[str, str]] = {
-    "claude-code": _CLAUDE_CODE,
-    "claude-requests": _CLAUDE_CODE,
-    "claude-tap": _CLAUDE_CODE,
-    "codex": {"full": "codex"},
-    "cline": {"full": "cline"},
-    "cline-sdk": {"full": "cline"},
-    "gemini-cli": {"full": "gemini-compress", "micro": "gemini-masking"},
-    "goose": {"full": "goose"},
-    "koda": {"micro": "koda-microcompact", "full": "koda"},
-    "defect": {"micro": "defect-microcompact", "full": "defect-compact"},
-    "agent-sdk": {"micro": "agent-sdk-prune", "full": "agent-sdk-compact"},
-    "opencode": {"full": "opencode-compact", "micro": "opencode-prune"},
-    "openhands": {"full": "openhands-condenser"},
-    "pi": {"full": "pi"},
-    "swe-agent": {"micro": "swe-agent-last-n"},
-    "aider": {"full": "aider"},
-}
+_TABLES = read_toml("context_tui.policies", "versions.toml")
+
+OWN_POLICIES: Mapping[str, Mapping[str, str]] = _TABLES["own"]
 """Policies of the agents themselves, by format and kind of compaction; a session opens on the first."""
 
 
@@ -46,14 +31,8 @@ class FormerPolicy(NamedTuple):
 
 
 FORMER_POLICIES = {
-    # The reserve was 32,000 tokens for the reply and 13,000 more, until "auto-compact triggering too early on models
-    # with large output token limits" was fixed (changelog of Claude Code, 2.1.21). The last reply is kept from 2.1.153
-    # on (tested with 2.1.152 and 2.1.153).
-    "claude-code-auto": (
-        FormerPolicy((2, 0), (2, 1, 21), "claude-code-auto", {"trigger_reserve": 45_000, "keep_messages": 0}),
-        FormerPolicy((2, 1, 21), (2, 1, 153), "claude-code-auto", {"keep_messages": 0}),
-    ),
-    "claude-code-micro": (FormerPolicy((2, 1), (2, 1, 21), "claude-code-micro-by-size", {}),),
+    name: [FormerPolicy(tuple(each["since"]), tuple(each["before"]), each["policy"], each["params"]) for each in rows]
+    for name, rows in _TABLES["former"].items()
 }
 """Policies of former versions, keyed by the current policy."""
 

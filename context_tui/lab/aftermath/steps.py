@@ -18,16 +18,11 @@ from context_tui.lab.regret.tools import classify_tool
 from context_tui.session.jsontext import compact_text
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, Checkpoint, Kind, MessageFlag, Role
+from context_tui.text.files import read_toml
 
 RepeatKind = Literal["read", "command", "failure"]
 
-CORRECTION_FORMS = (
-    *("no", "nope", "don't", "do not", "stop", "wait", "wrong", "incorrect", "not that", "not what", "not like that"),
-    *("that's not", "that is not", "that's wrong", "this is wrong", "this is not", "you forgot", "you already"),
-    *("you didn't", "you should not", "you shouldn't", "you were supposed", "i said", "i told you", "i asked"),
-    *("as i said", "again,", "instead", "rather than", "undo", "revert", "roll back", "why did you", "why are you"),
-    *("nein", "nicht", "stopp", "falsch", "das ist falsch", "ich sagte", "ich habe gesagt", "wie gesagt"),
-)
+CORRECTION_FORMS: list[str] = read_toml("context_tui.lab.aftermath", "corrections.toml")["forms"]
 """Beginnings of typed messages that negate or redirect, in lower case."""
 _CORRECTION = re.compile(rf"(?:{'|'.join(map(re.escape, CORRECTION_FORMS))})(?!\w)")
 

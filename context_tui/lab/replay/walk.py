@@ -226,10 +226,8 @@ class Walk:
                 continue
             share = trigger.value / trigger.threshold if trigger.value is not None and trigger.threshold else 0.0
             if self.nearest_share < min(share, 1.0):
-                self.nearest_miss, self.nearest_share = (
-                    result.NearestMiss(message if share else None, trigger.reason),
-                    share,
-                )
+                self.nearest_miss = result.NearestMiss(message if share else None, trigger.reason)
+                self.nearest_share = share
 
     def _build_state(self, message: int) -> RuntimeState:
         history, facts, recording = self.history, self.recording.facts, self.recording

@@ -18,21 +18,14 @@ from context_tui.session.context import Body, Context
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.session import Message
 from context_tui.session.values import BlockFlag, Kind, MessageFlag
+from context_tui.text.files import read_toml
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import bytes4
 
 DEFAULT_SECTIONS = ("Task", "Constraints", "Done", "Open", "Decisions", "Files & Facts", "Next Step")
 """Headings of a summary if the rule names none."""
 
-_SYSTEM = """\
-You write the notes that take the place of the older part of a conversation between a person and a coding agent. Say \
-only what the conversation holds, keep paths, identifiers, commands and error messages exactly, and merge what an \
-earlier summary says into yours. Use these headings, in this order, and write "(none)" below one with nothing to say:
-
-{headings}
-
-Do not continue the conversation, and call no tool."""
-_SUMMARY_TASK = "Write the summary of the conversation above."
+_TEXTS = read_toml("context_tui.policies.parts", "drop_summarise.toml")
 
 
 def plan_message_removal(
@@ -158,10 +151,10 @@ def _build_truncation(size: int, budget: int, name: str) -> Change:
 def build_prompt(summarise: Summarise) -> SummaryPrompt:
     """Build the summary prompt from the built-in text and the section headings of the rule."""
     sections = summarise.sections or DEFAULT_SECTIONS
-    system = _SYSTEM.format(headings="\n".join(f"## {name}" for name in sections))
+    system = _TEXTS["system"].format(headings="\n".join(f"## {name}" for name in sections))
     return SummaryPrompt(system, build_summary_request, prepare_messages, sections, max_tokens=summarise.max_tokens)
 
 
 def build_summary_request(head: list[Message], previous: str | None) -> list[dict[str, Any]]:
     """Append a user message to *head* that asks for a summary."""
-    return [*head, {"role": "user", "content": [{"type": "text", "text": _SUMMARY_TASK}]}]
+    return [*head, {"role": "user", "content": [{"type": "text", "text": _TEXTS["task"]}]}]

@@ -31,6 +31,9 @@ from context_tui.summarizer.checks.instructions import find_instructions
 from context_tui.summarizer.checks.summary_checks import PATH_PATTERN, URL_PATTERN
 from context_tui.summarizer.secrets import find_secrets, mask_text
 from context_tui.summarizer.tool_calls import extract_result_text, parse_call
+from context_tui.text.files import read_toml
+
+_TABLES = read_toml("context_tui.summarizer.checks", "facts.toml")
 
 MAX_FACTS_PER_KIND = 30
 
@@ -267,13 +270,7 @@ def split_sentences(text: str) -> Iterator[str]:
 
 
 _WORD = re.compile(r"[^\W\d_][\w'’-]*|\d[\d.,]*\d|\d|_\w+")
-_STOP_WORDS = frozenset(
-    "the and for with that this these those from into onto about over are was were been being has have had will would"
-    " could should shall may might can cannot can't must mustn't never always only please make sure ensure keep avoid"
-    " prefer required allowed forbidden not don't doesn't didn't isn't aren't won't does did its it's you your our"
-    " their they them then than when where which what who how why all any each some also just very too but nor yet"
-    " there here need needs like want least most more".split()
-)
+_STOP_WORDS = frozenset[str](_TABLES["stop_words"])
 _ENDINGS = ("ing", "ed", "es", "s", "e")
 
 
@@ -410,7 +407,7 @@ _IDENTIFIER = re.compile(
     r"(?:\w*[A-Za-z0-9]_[A-Za-z0-9]\w*|\w*[a-z][A-Z]\w*)(?![\w/-])"
 )
 _GENERATED_ID = re.compile(r"__\w+__|(?:toolu|call|msg|req|chatcmpl|fc|rs)_\w+|\w*\d\w*\d\w*\d\w*\d\w*")
-_BRANDS = frozenset({"JavaScript", "TypeScript", "GitHub", "GitLab", "PyPI", "macOS", "iOS", "OpenAI", "YouTube"})
+_BRANDS = frozenset[str](_TABLES["brands"])
 
 
 def _find_identifiers(piece: TextPiece) -> Iterator[_FactMatch]:
@@ -424,24 +421,7 @@ def _find_identifiers(piece: TextPiece) -> Iterator[_FactMatch]:
 
 # Numbers
 
-_UNITS = {
-    "%": "%|percent",
-    "ms": "ms|millisecond|milliseconds",
-    "s": "s|sec|secs|second|seconds",
-    "min": "min|mins|minute|minutes",
-    "h": "h|hour|hours",
-    "day": "day|days",
-    "B": "B|byte|bytes",
-    "KB": "KB|kB|KiB",
-    "MB": "MB|MiB",
-    "GB": "GB|GiB",
-    "k": "k|K",
-    "M": "M|million",
-    "try": "try|tries|retry|retries|attempt|attempts",
-    **{each: f"{each}|{each}s" for each in "token line row test file message request time column core thread".split()},
-    **{each: f"{each}|{each}s" for each in "worker item record error failure case character commit".split()},
-}
-_UNIT_OF = {name: unit for unit, names in _UNITS.items() for name in names.split("|")}
+_UNIT_OF = {name: unit for unit, names in _TABLES["units"].items() for name in names}
 _NUMBER = re.compile(
     r"(?<![\w.$/:#-])(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+){0,3})"
     rf"(?:[ -]?({'|'.join(sorted(map(re.escape, _UNIT_OF), key=len, reverse=True))})(?!\w))?(?![\w/]|[.:,]\d)"

@@ -15,6 +15,9 @@ from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.jsontext import utf8_len
 from context_tui.summarizer.reply import CUT_REASONS, ReplyUsage
 from context_tui.summarizer.request import Message, list_message_blocks
+from context_tui.text.files import read_toml
+
+_TABLES = read_toml("context_tui.summarizer.checks", "summary_checks.toml")
 
 MIN_REPEATS = 3
 """Number of copies of a line, or of a piece of text at the end, that count as a loop."""
@@ -27,10 +30,7 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 URL_PATTERN = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://\S+", re.IGNORECASE)
-_SUFFIXES = (
-    "c|cc|cfg|cpp|cs|css|csv|go|h|hpp|html|ini|ipynb|java|js|json|jsonl|jsx|kt|lock|log|lua|md|mjs|php|proto|py|pyi"
-    "|rb|rs|rst|scss|sh|sql|svelte|svg|swift|toml|ts|tsx|txt|vue|xml|yaml|yml|zig"
-)
+_SUFFIXES = "|".join(_TABLES["suffixes"])
 PATH_PATTERN = re.compile(
     r"(?<![\w/.~@-])(?:"
     rf"[\w.~@+-]{{0,100}}(?:/[\w.@+-]{{1,100}}){{1,30}}\.(?:{_SUFFIXES})|(?:~|\.{{1,2}})?(?:/[\w.@+-]{{1,100}}){{2,30}}"
@@ -56,16 +56,7 @@ class SummaryCheck:
         return _LABELS.get(self.name, (self.name, self.name))[not self.ok]
 
 
-_LABELS = {
-    "not empty": ("", "empty"),
-    "not cut": ("complete", "incomplete"),
-    "sections": ("all sections", "sections"),
-    "no loop": ("no repetition", "repetition"),
-    "no template text": ("no template text", "template text"),
-    "known paths": ("known paths", "unknown paths"),
-    "smaller": ("smaller", "not smaller"),
-    "instructions": ("instructions", "instructions"),
-}
+_LABELS: dict[str, list[str]] = _TABLES["labels"]
 """Labels keyed by the name of a check: one if it passed, one if it failed."""
 
 

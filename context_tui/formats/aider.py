@@ -19,13 +19,9 @@ from typing import Any, ClassVar
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Claim, SessionFile
-from context_tui.formats.kit import message_builder
+from context_tui.formats.kit import document_scanner, documents, files, message_builder, values
 from context_tui.formats.kit.blocks import build_text
-from context_tui.formats.kit.document_scanner import DocumentFormat, DocumentShape
-from context_tui.formats.kit.documents import Run
-from context_tui.formats.kit.files import read_whole_file
 from context_tui.formats.kit.usage import make_cached_usage
-from context_tui.formats.kit.values import parse_time_ms
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import BOM
 from context_tui.session.values import Role
@@ -48,19 +44,19 @@ _FAILED_EDIT_END = "Just reply with fixed versions of the block"
 _TOKEN_SCALES = {"k": 1_000, "M": 1_000_000}
 
 
-class AiderShape(DocumentShape):
+class AiderShape(document_scanner.DocumentShape):
     """Parser for the parts of a chat: groups of consecutive lines that are typed text, a reply, or console output."""
 
-    def read_metadata(self, run: Run, builder: message_builder.MessageBuilder) -> None:
+    def read_metadata(self, run: documents.Run, builder: message_builder.MessageBuilder) -> None:
         builder.facts.input_includes_cache = True
 
     @staticmethod
-    def note(run: Run) -> str:
+    def note(run: documents.Run) -> str:
         return INCOMPLETE_NOTE
 
     def parse(self, value: Any, place: int) -> message_builder.ParsedRecord:
         """Parse a part of the chat. A command becomes metadata, or (``/clear``) an empty context, and is not sent."""
-        text, time = str(value["text"]), parse_time_ms(value.get("time"))
+        text, time = str(value["text"]), values.parse_time_ms(value.get("time"))
         if value["kind"] in ("console", "counts"):
             model = _MODEL_PATTERN.search(text)
             usage = message_builder.UsageRecord(_parse_usage(text))
@@ -146,7 +142,7 @@ def _split_by_speaker(text: str) -> Iterator[tuple[str, str]]:
         yield kind, "\n".join(lines).strip("\n")
 
 
-class AiderFormat(DocumentFormat):
+class AiderFormat(document_scanner.DocumentFormat):
     """The format of Aider's chat histories."""
 
     name: ClassVar[str] = "aider"
@@ -168,14 +164,14 @@ class AiderFormat(DocumentFormat):
         places = [folder / configured, *histories] if configured else histories
         return [SessionFile(path, path.parent.name, True) for path in dict.fromkeys(places) if os.path.isfile(path)]
 
-    def read_runs(self, path: Path) -> list[Run]:
-        text = read_whole_file(path).decode("utf-8", "replace")
-        runs: list[Run] = []
+    def read_runs(self, path: Path) -> list[documents.Run]:
+        text = files.read_whole_file(path).decode("utf-8", "replace")
+        runs: list[documents.Run] = []
         for chunk in re.split(rf"^(?={re.escape(SESSION_HEADING)})", text, flags=re.MULTILINE):
             if chunk.startswith(SESSION_HEADING):
                 heading, _, rest = chunk.partition("\n")
                 time = heading.removeprefix(SESSION_HEADING).strip()
-                runs.append(Run({"started": time}, [*_parse_elements(rest, time)]))
+                runs.append(documents.Run({"started": time}, [*_parse_elements(rest, time)]))
         if not runs:
             raise UnreadableSession(f"{path}: holds no chat of Aider")
         return runs

@@ -255,7 +255,6 @@ class LangChainFormat(DocumentFormat):
 
     name: ClassVar[str] = "langchain"
     about: ClassVar[str] = "LangChain messages, LangGraph states, LangSmith runs (JSON, JSONL), parsed and never loaded"
-    suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
     from_source: ClassVar[str] = ALL_FROM_SOURCE
     shape = LangChainShape
     needs_lookahead: ClassVar[bool] = True

@@ -13,12 +13,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.formats.base import Claim, SessionFile
-from context_tui.formats.kit.document_scanner import DocumentFormat, DocumentShape, copy_document, read_document_title
-from context_tui.formats.kit.documents import Element, Run
-from context_tui.formats.kit.files import find_home_folder
-from context_tui.formats.kit.heads import parse_first_values
+from context_tui.formats.kit import document_scanner, documents, files, heads, response_items
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, MetadataRecord, ParsedRecord
-from context_tui.formats.kit.response_items import is_item, parse_item, parse_response_items
 from context_tui.formats.kit.usage import parse_openai_usage
 from context_tui.formats.kit.values import (
     as_object,
@@ -59,7 +55,7 @@ def find_task_title(text: str) -> str:
     return format_title(title_line.removeprefix(_TASK_PREFIX))
 
 
-class MiniSweAgentShape(DocumentShape):
+class MiniSweAgentShape(document_scanner.DocumentShape):
     """Parser for Chat Completions messages with the agent's data in ``extra``, or for items of the Responses API."""
 
     def __init__(self) -> None:
@@ -68,7 +64,7 @@ class MiniSweAgentShape(DocumentShape):
 
     title = staticmethod(find_task_title)
 
-    def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
+    def read_metadata(self, run: documents.Run, builder: MessageBuilder) -> None:
         builder.facts.input_includes_cache = True
         model = as_object(as_object(as_object(run.get("info")).get("config")).get("model"))
         if isinstance(name := model.get("model_name"), str):
@@ -98,9 +94,9 @@ class MiniSweAgentShape(DocumentShape):
     def _parse_message(self, value: dict[str, Any], place: int) -> MessageRecord | MetadataRecord:
         if "role" not in value:
             if value.get("object") == "response":
-                return parse_response_items(value.get("output"))
-            if is_item(value):
-                return parse_item(value)
+                return response_items.parse_response_items(value.get("output"))
+            if response_items.is_item(value):
+                return response_items.parse_item(value)
         return self._chat_shape.parse(value, place)
 
     def _is_observation(self, value: dict[str, Any], extra: dict[str, Any], place: int) -> bool:
@@ -115,7 +111,7 @@ class MiniSweAgentShape(DocumentShape):
 LAST_TRAJECTORY = "last_mini_run.traj.json"
 
 
-class MiniSweAgentFormat(DocumentFormat):
+class MiniSweAgentFormat(document_scanner.DocumentFormat):
     """The format of mini-swe-agent's trajectories (``.traj.json``)."""
 
     name: ClassVar[str] = "mini-swe-agent"
@@ -125,10 +121,10 @@ class MiniSweAgentFormat(DocumentFormat):
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
     shape = MiniSweAgentShape
 
-    copy = staticmethod(copy_document)
+    copy = staticmethod(document_scanner.copy_document)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        values = parse_first_values(head)
+        values = heads.parse_first_values(head)
         value = values[0] if len(values) == 1 else None
         if isinstance(value, dict):
             info, version = value.get("info"), value.get("trajectory_format")
@@ -141,15 +137,15 @@ class MiniSweAgentFormat(DocumentFormat):
             return Claim(90, "commands in texts of the assistant, and their return codes in those of the user")
         return None
 
-    def find_runs(self, values: list[Element]) -> list[Run]:
+    def find_runs(self, values: list[documents.Element]) -> list[documents.Run]:
         return super().find_runs(values)[:1]
 
     def read_title(self, path: Path) -> str:
-        return read_document_title(path, MiniSweAgentShape())
+        return document_scanner.read_document_title(path, MiniSweAgentShape())
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """Return the last trajectory, the only one that mini-swe-agent keeps by default, or [] if it is missing."""
-        home = find_home_folder(environ)
+        home = files.find_home_folder(environ)
         folders = [Path(environ.get("XDG_CONFIG_HOME") or home / ".config"), home / "Library" / "Application Support"]
         if local := environ.get("LOCALAPPDATA"):
             folders.append(Path(local) / "mini-swe-agent")

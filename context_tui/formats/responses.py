@@ -10,59 +10,55 @@ from typing import Any, ClassVar
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim
 from context_tui.formats.codex.rollout import mark_injected
 from context_tui.formats.codex.writer import RolloutItems
-from context_tui.formats.kit import response_items
-from context_tui.formats.kit.blocks import Block, extract_text
-from context_tui.formats.kit.document_scanner import DocumentContent, DocumentFormat, copy_document
-from context_tui.formats.kit.documents import MessageLists, Run, get_response, read_head_run
+from context_tui.formats.kit import blocks, document_scanner, documents, response_items, writing
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, ParsedRecord, UsageRecord
 from context_tui.formats.kit.response_items import Item
 from context_tui.formats.kit.usage import parse_openai_usage
 from context_tui.formats.kit.values import parse_blocks, parse_time_ms, parse_usage_or_note
-from context_tui.formats.kit.writing import convert_function_schema, parse_tool_schemas, write_json
 from context_tui.session.losses import Losses
 from context_tui.session.memory import Origin
 from context_tui.session.session import Session
 from context_tui.session.values import Role
 
 CONTINUATION_NOTE = "it goes on with an earlier response (previous_response_id), whose items are not in this file"
-ITEM_LISTS = MessageLists(("input", "output"), ("type", "role"), excluded_keys=("object",), accepts_text=True)
+ITEM_LISTS = documents.MessageLists(("input", "output"), ("type", "role"), excluded_keys=("object",), accepts_text=True)
 _RESPONSE = "response"
 
 
-def find_response(run: Run) -> dict[str, Any] | None:
+def find_response(run: documents.Run) -> dict[str, Any] | None:
     """Return the response logged with a request, or the run itself if it is a response, or None if there is none."""
     if run.key == "output":
         return {name: run.get(name) for name in run.members}
-    response = get_response(run)
+    response = documents.get_response(run)
     return response if isinstance(response.get("output"), list) else None
 
 
 class ResponsesShape:
     """Parser for the items in a run. A response's items form one message, as do the results between two responses."""
 
-    lists: ClassVar[MessageLists] = ITEM_LISTS
+    lists: ClassVar[documents.MessageLists] = ITEM_LISTS
 
     def __init__(self) -> None:
         self._replies = response_items.ResponseGrouping()
         self._has_instructions = False  # a system prompt was read, or is no longer possible
 
     @staticmethod
-    def note(run: Run) -> str:
+    def note(run: documents.Run) -> str:
         return CONTINUATION_NOTE if run.get("previous_response_id") else ""
 
-    def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
+    def read_metadata(self, run: documents.Run, builder: MessageBuilder) -> None:
         model = run.get("model") or (find_response(run) or {}).get("model")
         builder.set_request(model, run.get("context_window"), run.get("tools"))
         builder.facts.input_includes_cache = True
         self._has_instructions = run.get("instructions") is not None
-        builder.append_system(extract_text(parse_blocks(run.get("instructions"))))
+        builder.append_system(blocks.extract_text(parse_blocks(run.get("instructions"))))
 
-    def parse_tools(self, run: Run) -> list[dict[str, Any]]:
+    def parse_tools(self, run: documents.Run) -> list[dict[str, Any]]:
         """Return the tool schemas in Anthropic's form. Those of hosted tools stay unchanged."""
-        tools = parse_tool_schemas(run.get("tools"))
-        return [convert_function_schema(tool) if tool.get("type") == "function" else tool for tool in tools]
+        tools = writing.parse_tool_schemas(run.get("tools"))
+        return [writing.convert_function_schema(tool) if tool.get("type") == "function" else tool for tool in tools]
 
-    def parse_response(self, run: Run) -> dict[str, Any] | None:
+    def parse_response(self, run: documents.Run) -> dict[str, Any] | None:
         """Return the response, if there is one, as one more element (without its items if the run holds these)."""
         response = find_response(run)
         if response is None:
@@ -111,7 +107,7 @@ _WITH_STATUS = ("local_shell_call", "tool_search_call", "tool_search_output", "w
 def find_items(origin: Origin, rollout: RolloutItems) -> list[Item] | None:
     """Return the items from which a message was read (request, response or rollout), or None if it has none."""
     content = origin.session.content
-    if not isinstance(content, DocumentContent) or origin.session.info.format != "openai-responses":
+    if not isinstance(content, document_scanner.DocumentContent) or origin.session.info.format != "openai-responses":
         return rollout.find_items(origin)
     values = [content.decode_element(row) for row in content.facts.iterate_records(origin.message)]
     item_lists = (
@@ -134,7 +130,7 @@ def write_request(session: Session, path: Path) -> Losses:
         **({"tools": [*map(_build_tool, tools)]} if tools else {}),
         "store": False,
     }
-    write_json(request, path)
+    writing.write_json(request, path)
     return losses
 
 
@@ -150,28 +146,27 @@ def _build_sendable_item(item: Item, losses: Losses) -> Item | None:
     return {name: value for name, value in item.items() if name in SENDABLE_MEMBERS and (status or name != "status")}
 
 
-def _build_tool(tool: Block) -> Item:
+def _build_tool(tool: blocks.Block) -> Item:
     if not isinstance(tool.get("input_schema"), dict):
         return tool
     described = {"description": tool["description"]} if isinstance(tool.get("description"), str) else {}
     return {"type": "function", "name": str(tool.get("name") or ""), **described, "parameters": tool["input_schema"]}
 
 
-class ResponsesFormat(DocumentFormat):
+class ResponsesFormat(document_scanner.DocumentFormat):
     """The format of requests and responses of the Responses API, and of bare lists of items."""
 
     name: ClassVar[str] = "openai-responses"
     about: ClassVar[str] = "OpenAI Responses request, response or list of items (JSON, JSONL)"
-    suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
     from_source: ClassVar[str] = ALL_FROM_SOURCE
     shape = ResponsesShape
 
     unsupported_reason = staticmethod(response_items.unsupported_reason)
     write = staticmethod(write_request)
-    copy = staticmethod(copy_document)
+    copy = staticmethod(document_scanner.copy_document)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        run = read_head_run(head, ITEM_LISTS)
+        run = documents.read_head_run(head, ITEM_LISTS)
         if run is None or run.get("messages") is not None:
             return None
         if run.key == "output":

@@ -14,11 +14,7 @@ from context_tui.formats.codex import paths, writer
 from context_tui.formats.codex.paths import FORMAT_NAME, find_subagent_session, find_title, read_session_info
 from context_tui.formats.codex.reader import CodexShape
 from context_tui.formats.codex.rollout import META, RECORD_TYPES, parse_rollout_line
-from context_tui.formats.kit import response_items
-from context_tui.formats.kit.branches import find_branch
-from context_tui.formats.kit.heads import parse_first_values
-from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file
-from context_tui.formats.kit.lines import LineFile
+from context_tui.formats.kit import branches, heads, line_scanner, lines, response_items
 from context_tui.formats.kit.values import as_object, as_text, list_objects
 from context_tui.session.session import SessionInfo
 
@@ -31,19 +27,19 @@ class CodexFormat(Format):
     about: ClassVar[str] = "OpenAI Codex CLI rollouts (JSONL), old ones too, with compactions, forks and rollbacks"
     request_recording: ClassVar[str] = "claude-tap --tap-client codex"
 
-    find_unlisted = staticmethod(find_branch)
+    find_unlisted = staticmethod(branches.find_branch)
     subagent_of = staticmethod(find_subagent_session)
     read_title = staticmethod(find_title)
     find_sessions = staticmethod(paths.find_sessions)
     unsupported_reason = staticmethod(response_items.unsupported_reason)
     write = staticmethod(writer.write)
-    can_copy = staticmethod(is_whole_file)
-    copy = staticmethod(copy_lines)
+    can_copy = staticmethod(line_scanner.is_whole_file)
+    copy = staticmethod(line_scanner.copy_lines)
     build_resume_command = staticmethod(paths.build_resume_command)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Return a claim based on a typed line with a payload (in old files: on a first or state line), or None."""
-        values = parse_first_values(head)
+        values = heads.parse_first_values(head)
         for value in list_objects(values):
             if "payload" in value and as_text(value.get("type")) in RECORD_TYPES:
                 return Claim(92, f"lines of type {value['type']} with a payload")
@@ -60,5 +56,5 @@ class CodexFormat(Format):
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         base = None
         for file, size in paths.find_bases(path, paths.read_session_meta(path))[0]:
-            base = LineFile(file, size, base)
-        return LineScanner(path, info, CodexShape, input_includes_cache=True, base=base)
+            base = lines.LineFile(file, size, base)
+        return line_scanner.LineScanner(path, info, CodexShape, input_includes_cache=True, base=base)

@@ -15,13 +15,8 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.base import SessionFile
 from context_tui.formats.codex.reader import CodexShape
 from context_tui.formats.codex.rollout import ITEM, META, SessionMeta, parse_rollout_line, parse_session_meta
-from context_tui.formats.kit.blocks import extract_text
+from context_tui.formats.kit import blocks, heads, line_scanner, message_builder, values, writing
 from context_tui.formats.kit.files import find_home_folder, open_regular
-from context_tui.formats.kit.heads import read_first_values, read_head
-from context_tui.formats.kit.line_scanner import list_only_session
-from context_tui.formats.kit.message_builder import find_message
-from context_tui.formats.kit.values import as_object, format_title, parse_id
-from context_tui.formats.kit.writing import build_change_folder
 from context_tui.session.blocks import body_to_text
 from context_tui.session.jsontext import loads, try_loads
 from context_tui.session.session import Session, SessionInfo
@@ -51,7 +46,7 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
 
 def read_session_meta(path: Path) -> SessionMeta:
     """Return the session metadata from a file's first line, with "" for each missing value."""
-    lines = [parse_rollout_line(value) for value in read_first_values(path)[:2] if isinstance(value, dict)]
+    lines = [parse_rollout_line(value) for value in heads.read_first_values(path)[:2] if isinstance(value, dict)]
     metas = [parse_session_meta(line.payload) for line in lines if line.kind == META]
     if not metas:
         return parse_session_meta({})
@@ -62,18 +57,18 @@ def read_session_meta(path: Path) -> SessionMeta:
 def find_title(path: Path) -> str:
     """Return the first typed prompt, or "" if there is none or the file cannot be read."""
     parse = CodexShape().parse
-    for line in read_head(path, TITLE_HEAD_BYTES).split(b"\n"):
+    for line in heads.read_head(path, TITLE_HEAD_BYTES).split(b"\n"):
         if b'"user' not in line:
             continue
         try:
             record = loads(line)
             rollout_line = parse_rollout_line(record)
-            message = find_message(parse(record)) if rollout_line.kind == ITEM else None
+            message = message_builder.find_message(parse(record)) if rollout_line.kind == ITEM else None
             if message and message.role == Role.USER and not (message.is_injected or message.has_results):
-                return format_title(extract_text(message.blocks))
-            event = as_object(rollout_line.payload)
+                return values.format_title(blocks.extract_text(message.blocks))
+            event = values.as_object(rollout_line.payload)
             if event.get("type") == "user_message" and isinstance(text := event.get("message"), str):
-                return format_title(text)
+                return values.format_title(text)
         except (ValueError, AttributeError):  # not JSON, cut off at the end of the head, or not a record
             continue
     return ""
@@ -147,7 +142,7 @@ def build_resume_command(session: Session, written_session: Path, out_path: Path
         meta = read_session_meta(written_session)
         if not _UUID.fullmatch(meta.id):
             return ""
-        resume = f"{build_change_folder(meta.cwd)}codex resume {shlex.quote(meta.id)}"
+        resume = f"{writing.build_change_folder(meta.cwd)}codex resume {shlex.quote(meta.id)}"
         root = find_codex_home(os.environ) / ROLLOUT_FOLDERS[0]
         is_own_name = _ROLLOUT.fullmatch(out_path.name) and meta.id in out_path.name
         if is_own_name and root.resolve() in out_path.resolve().parents:
@@ -167,7 +162,7 @@ _AGENT_ID_MEMBERS = ("agent_id", "thread_id", "receiver_thread_id")
 
 def read_session_info(path: Path) -> SessionInfo:
     """Return the only session in a file, with its folder, parent (a file, or an id if the file is missing) and note."""
-    [info] = list_only_session(path, FORMAT_NAME)
+    [info] = line_scanner.list_only_session(path, FORMAT_NAME)
     meta = read_session_meta(path)
     parent = str(find_rollout(path, meta.parent) or meta.parent) if meta.parent else ""
     title, (_, note) = find_title(path) or info.title, find_bases(path, meta)
@@ -180,8 +175,8 @@ def find_subagent_session(session: Session, call: int) -> SessionInfo | None:
     if facts.tool_name(call).rpartition("__")[2] != SPAWN_TOOL or (row := facts.call_result[facts.call[call]]) < 0:
         return None
     block = session.content.blocks(facts.block_message[row])[facts.ordinal(row)]
-    result = as_object(try_loads(body_to_text(block.get("content"))))
-    agent = next((parse_id(result[name]) for name in _AGENT_ID_MEMBERS if result.get(name)), "")
+    result = values.as_object(try_loads(body_to_text(block.get("content"))))
+    agent = next((values.parse_id(result[name]) for name in _AGENT_ID_MEMBERS if result.get(name)), "")
     if not agent:
         return None
     path = Path(session.info.path)

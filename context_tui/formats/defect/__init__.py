@@ -16,13 +16,8 @@ from typing import ClassVar
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner
 from context_tui.formats.defect import paths, writer
 from context_tui.formats.defect.reader import JournalShape, SnapshotShape, is_journal_line, parse_message
-from context_tui.formats.kit import document_scanner
-from context_tui.formats.kit.blocks import extract_text
-from context_tui.formats.kit.branches import find_branch
+from context_tui.formats.kit import blocks, branches, document_scanner, documents, heads, line_scanner
 from context_tui.formats.kit.document_scanner import RunReader
-from context_tui.formats.kit.documents import Element, Run, decode_members, find_runs, read_runs
-from context_tui.formats.kit.heads import parse_first_values, read_first_objects
-from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file, list_only_session
 from context_tui.formats.kit.values import as_text, format_title
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import Role
@@ -36,14 +31,14 @@ class DefectFormat(Format):
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".json")
     from_source: ClassVar[str] = ALL_FROM_SOURCE
 
-    find_unlisted = staticmethod(find_branch)
+    find_unlisted = staticmethod(branches.find_branch)
     find_sessions = staticmethod(paths.find_sessions)
     write = staticmethod(writer.write)
     build_resume_command = staticmethod(writer.build_resume_command)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Return a claim if the file is a journal, a snapshot, or a description beside one of these, else None."""
-        objects = [value for value in parse_first_values(head) if isinstance(value, dict)]
+        objects = [value for value in heads.parse_first_values(head) if isinstance(value, dict)]
         if objects and is_journal_line(objects[0]):
             return Claim(90, "numbered records of a journal")
         if len(objects) == 1 and paths.is_snapshot(objects[0]):
@@ -72,7 +67,7 @@ class DefectFormat(Format):
         if _is_snapshot_file(file):
             sessions = document_scanner.list_document_sessions(file, self.name, SnapshotShape, _SNAPSHOT_RUNS(file))
         else:
-            sessions = list_only_session(file, self.name, self.read_title(file) or session_id)
+            sessions = line_scanner.list_only_session(file, self.name, self.read_title(file) or session_id)
         return [replace(info, cwd=as_text(cwd)) for info in sessions]
 
     def related_files(self, path: Path) -> Iterable[Path]:
@@ -84,34 +79,34 @@ class DefectFormat(Format):
         if _is_snapshot_file(file):
             return document_scanner.DocumentScanner(file, info, SnapshotShape, read_runs=_SNAPSHOT_RUNS)
         base = paths.read_journal_base(file)
-        return LineScanner(file, info, partial(JournalShape, base["seq"] if base else -1), first=base)
+        return line_scanner.LineScanner(file, info, partial(JournalShape, base["seq"] if base else -1), first=base)
 
     def read_title(self, path: Path) -> str:
-        for value in read_first_objects(path):
+        for value in heads.read_first_objects(path):
             try:
                 message = parse_message(value["record"]["message"]) if is_journal_line(value) else None
             except (ValueError, LookupError):
                 continue
-            if message and message.role == Role.USER and (title := format_title(extract_text(message.blocks))):
+            if message and message.role == Role.USER and (title := format_title(blocks.extract_text(message.blocks))):
                 return title
         return document_scanner.read_document_title(path, SnapshotShape(), _find_history)
 
     def can_copy(self, session: Session) -> bool:
         """Return whether the session is the whole file, and not a branch, whose lines are only a part of the file."""
-        return isinstance(session.content, document_scanner.DocumentContent) or is_whole_file(session)
+        return isinstance(session.content, document_scanner.DocumentContent) or line_scanner.is_whole_file(session)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
         notes = document_scanner.copy_document(session, path)
-        return copy_lines(session, path) if notes is None else notes
+        return line_scanner.copy_lines(session, path) if notes is None else notes
 
 
 def _is_snapshot_file(path: Path) -> bool:
-    return any(map(paths.is_snapshot, read_first_objects(path)[:1]))
+    return any(map(paths.is_snapshot, heads.read_first_objects(path)[:1]))
 
 
-def _find_history(values: list[Element]) -> list[Run]:
-    states = [(decode_members(each) or {}).get("state") for each in values]
-    return find_runs([each for each in states if each is not None], lists=SnapshotShape.lists)
+def _find_history(values: list[documents.Element]) -> list[documents.Run]:
+    states = [(documents.decode_members(each) or {}).get("state") for each in values]
+    return documents.find_runs([each for each in states if each is not None], lists=SnapshotShape.lists)
 
 
-_SNAPSHOT_RUNS: RunReader = partial(read_runs, finder=_find_history)
+_SNAPSHOT_RUNS: RunReader = partial(documents.read_runs, finder=_find_history)

@@ -247,6 +247,7 @@ def list_document_sessions(
 class DocumentFormat(Format):
     """Base class for formats that store message lists in JSON documents and parse their elements with ``shape``."""
 
+    suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
     shape: ClassVar[type[DocumentShape]]
     needs_lookahead: ClassVar[bool] = False
 

@@ -25,8 +25,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Record:
-    """Members of every kind of record.
+class RecordCase:
+    """Base class of the parsed records, with the members of every kind.
 
     In a tree, a record has a ``key``, and ``parent_key`` is the key of the record that it follows (None: the one before
     it in the file). ``notes`` name the parts of a record that were not understood.
@@ -38,7 +38,7 @@ class _Record:
 
 
 @dataclass(frozen=True)
-class MetadataRecord(_Record):
+class MetadataRecord(RecordCase):
     """Settings of all later requests: model, context window (tokens), system prompt and tools. Any may be missing.
 
     ``model_window`` is the model's own window if the agent uses only a part of it. ``tools`` are in Anthropic's form.
@@ -52,7 +52,7 @@ class MetadataRecord(_Record):
 
 
 @dataclass(frozen=True)
-class UsageRecord(_Record):
+class UsageRecord(RecordCase):
     """Usage of the newest assistant message's request, recorded apart from the message.
 
     ``time`` is in epoch milliseconds (-1: unknown), ``reasoning`` is the runtime's estimate of hidden reasoning in
@@ -65,7 +65,7 @@ class UsageRecord(_Record):
 
 
 @dataclass(frozen=True)
-class FullCompactionRecord(_Record):
+class FullCompactionRecord(RecordCase):
     """A full compaction, in which a model's summary replaces earlier messages.
 
     It is the ``compaction`` of the message that holds the summary, or a separate record if there is no summary.
@@ -89,7 +89,7 @@ class FullCompactionRecord(_Record):
 
 
 @dataclass(frozen=True)
-class CompactionDetailsRecord(_Record):
+class CompactionDetailsRecord(RecordCase):
     """Details of the newest compaction that are recorded after it: its trigger, or the tokens of its summary."""
 
     trigger: str | None = None
@@ -97,7 +97,7 @@ class CompactionDetailsRecord(_Record):
 
 
 @dataclass(frozen=True)
-class MicroCompactionRecord(_Record):
+class MicroCompactionRecord(RecordCase):
     """A microcompaction, which clears single blocks from the context.
 
     ``tokens_before`` and ``saved_tokens`` are as recorded. ``cleared_keys`` are ids of calls whose results were
@@ -111,7 +111,7 @@ class MicroCompactionRecord(_Record):
 
 
 @dataclass(frozen=True)
-class MessageRecord(_Record):
+class MessageRecord(RecordCase):
     """A message, or further blocks of one: records with the same ``message_id`` form one message.
 
     With ``has_results``, the blocks are tool results. All results since the last assistant message form one user
@@ -139,12 +139,12 @@ class MessageRecord(_Record):
 
 
 @dataclass(frozen=True)
-class OmittedMessage(_Record):
+class OmittedMessage(RecordCase):
     """A message that is left out of a record, such as a repetition. Later messages in the record keep their numbers."""
 
 
 @dataclass(frozen=True)
-class HistoryRecord(_Record):
+class HistoryRecord(RecordCase):
     """A complete context that the runtime has rewritten, with its messages numbered from 1.
 
     A message is not added again if the context already has one with the same key and version. A message without a key
@@ -156,7 +156,7 @@ class HistoryRecord(_Record):
 
 
 @dataclass(frozen=True)
-class RewindRecord(_Record):
+class RewindRecord(RecordCase):
     """A rewind, which abandons the record ``target`` and everything after it.
 
     If the target is unknown, nothing happens. With ``or_start``, the whole context is abandoned if the target is not in
@@ -168,14 +168,14 @@ class RewindRecord(_Record):
 
 
 @dataclass(frozen=True)
-class ReplacementRecord(_Record):
+class ReplacementRecord(RecordCase):
     """A replacement: the next message takes the place of the record ``target``, or follows the target's descendants."""
 
     target: str
 
 
 @dataclass(frozen=True)
-class ResetRecord(_Record):
+class ResetRecord(RecordCase):
     """A reset, after which the context is empty."""
 
 
@@ -185,19 +185,6 @@ class RecordGroup(NamedTuple):
     records: tuple[RecordCase, ...]
 
 
-RecordCase = (
-    MessageRecord
-    | OmittedMessage
-    | UsageRecord
-    | MetadataRecord
-    | HistoryRecord
-    | FullCompactionRecord
-    | CompactionDetailsRecord
-    | MicroCompactionRecord
-    | RewindRecord
-    | ReplacementRecord
-    | ResetRecord
-)
 ParsedRecord = RecordCase | RecordGroup
 """Parsed form of one record of a session."""
 
@@ -231,7 +218,7 @@ def validated(parse: Callable[P, ParsedRecord]) -> Callable[P, ParsedRecord]:
         parsed = parse(*args, **kwargs)
         if isinstance(parsed, RecordGroup):
             return RecordGroup(tuple(map(_validate, parsed.records)))
-        if not isinstance(parsed, _Record):
+        if not isinstance(parsed, RecordCase):
             raise TypeError(f"parse returned {type(parsed).__name__}, not a record")
         return _validate(parsed)
 

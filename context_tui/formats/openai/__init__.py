@@ -18,7 +18,6 @@ class OpenAIFormat(DocumentFormat):
 
     name: ClassVar[str] = "openai"
     about: ClassVar[str] = "OpenAI Chat Completions request, message list or runs (JSON, JSONL), with logged responses"
-    suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
     shape = OpenAIShape
 
     unsupported_reason = staticmethod(find_unsupported_reason)

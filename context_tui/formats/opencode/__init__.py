@@ -14,13 +14,9 @@ from typing import Any, ClassVar
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Claim, Format, Scanner
-from context_tui.formats.kit import entry_scanner
-from context_tui.formats.kit.databases import SQLITE_MAGIC, Database, is_database, read_columns
+from context_tui.formats.kit import databases, entry_scanner, files, heads, writing
 from context_tui.formats.kit.entry_scanner import EntryContent, EntrySource
-from context_tui.formats.kit.files import read_status
-from context_tui.formats.kit.heads import parse_first_values, read_first_object
 from context_tui.formats.kit.values import as_object, format_title, parse_id
-from context_tui.formats.kit.writing import build_change_folder
 from context_tui.formats.opencode.parts import get_call_state, parse_time
 from context_tui.formats.opencode.paths import find_folder_files, find_session_file, find_sessions, list_session_files
 from context_tui.formats.opencode.reader import OpencodeShape, parse_entry
@@ -55,11 +51,11 @@ class OpencodeFormat(Format):
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Return a claim based on tables or ids, or None. A lone message raises an error with its session's file."""
-        if head.startswith(SQLITE_MAGIC):
-            messages, parts = read_columns(path, "message", "part")
+        if head.startswith(databases.SQLITE_MAGIC):
+            messages, parts = databases.read_columns(path, "message", "part")
             is_own = "data" in messages and {"message_id", "data"} <= parts
             return Claim(97, "opencode's tables") if is_own else None
-        values = parse_first_values(head)
+        values = heads.parse_first_values(head)
         value = values[0] if len(values) == 1 else None
         if not isinstance(value, dict):
             return None
@@ -74,12 +70,12 @@ class OpencodeFormat(Format):
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        if is_database(path):
+        if databases.is_database(path):
             columns = ("id", "parent_id", "title", "", "directory", "time_updated", "time_created")
             return entry_scanner.list_table_sessions(path, self.name, ("session", "message"), columns, _SIZES_QUERY)
-        value = read_first_object(path)
+        value = heads.read_first_object(path)
         if isinstance(exported := value.get("info"), dict):
-            return [_build_session_info(path, exported, read_status(path).st_size)]
+            return [_build_session_info(path, exported, files.read_status(path).st_size)]
         session = read_session_object(path)
         return [_build_session_info(path, session, TreeSource(path, parse_id(session.get("id"))).compute_size())]
 
@@ -102,7 +98,7 @@ class OpencodeFormat(Format):
         if not session_id:
             return None
         path = Path(session.info.path)
-        if session.info.id and is_database(path):
+        if session.info.id and databases.is_database(path):
             subagent = next((each for each in self.list_sessions(path) if each.id == session_id), None)
         else:
             file = find_session_file(path, session_id)
@@ -125,31 +121,31 @@ class OpencodeFormat(Format):
 
     def read_title(self, path: Path) -> str:
         """Return the title in a session file or at the start of an export, or "" for a database."""
-        if is_database(path):
+        if databases.is_database(path):
             return ""
-        value = read_first_object(path)
+        value = heads.read_first_object(path)
         info = value.get("info")
         return parse_id((info if isinstance(info, dict) else value).get("title"))
 
     def related_files(self, path: Path) -> Iterable[Path]:
         """Return the folders in which a storage tree keeps the session's messages and parts, or [] for other files."""
-        if is_database(path) or "info" in (head := read_first_object(path)):
+        if databases.is_database(path) or "info" in (head := heads.read_first_object(path)):
             return []
         return TreeSource(path, parse_id(head.get("id"))).list_folders()
 
     def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
-        session_id = parse_id(as_object(read_first_object(written_session).get("info")).get("id"))
+        session_id = parse_id(as_object(heads.read_first_object(written_session).get("info")).get("id"))
         if not session_id.isascii() or not session_id.removeprefix("ses_").isalnum():
             return ""
-        change_folder, file = build_change_folder(session.info.cwd), shlex.quote(str(out_path.absolute()))
+        change_folder, file = writing.build_change_folder(session.info.cwd), shlex.quote(str(out_path.absolute()))
         return f"{change_folder}opencode import {file} && opencode --session {session_id}"
 
 
 def _open_source(path: Path, info: SessionInfo) -> EntrySource:
     session_id, _ = entry_scanner.split_branch_id(info.id)
-    if is_database(path):
-        return TableSource(Database(path), session_id)
-    if "info" in read_first_object(path):
+    if databases.is_database(path):
+        return TableSource(databases.Database(path), session_id)
+    if "info" in heads.read_first_object(path):
         return ExportSource(path)
     return TreeSource(path, parse_id(read_session_object(path).get("id")))
 
@@ -158,7 +154,7 @@ def _build_session_info(path: Path, value: dict[str, Any], size: int) -> Session
     updated = parse_time(value, "updated")
     parent = parse_id(value.get("parentID"))
     parent_file = find_session_file(path, parent) if parent else None
-    time = updated / 1000 if updated >= 0 else read_status(path).st_mtime
+    time = updated / 1000 if updated >= 0 else files.read_status(path).st_mtime
     title, cwd = format_title(parse_id(value.get("title"))) or path.stem, parse_id(value.get("directory"))
     return SessionInfo(str(path), "opencode", "", title, str(parent_file or ""), time, size, cwd)
 

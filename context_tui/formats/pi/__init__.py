@@ -10,11 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.formats.base import Claim, Format, Scanner
-from context_tui.formats.kit.blocks import extract_text
-from context_tui.formats.kit.branches import find_branch
-from context_tui.formats.kit.heads import parse_first_values, read_first_object, read_first_objects
-from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file, list_only_session
-from context_tui.formats.kit.values import as_text, format_title, parse_blocks
+from context_tui.formats.kit import blocks, branches, heads, line_scanner, values
 from context_tui.formats.pi import writer
 from context_tui.formats.pi.paths import find_sessions
 from context_tui.formats.pi.reader import PiShape
@@ -32,32 +28,32 @@ class PiFormat(Format):
     checked_with: ClassVar[str] = "0.73.1"
     unrecorded: ClassVar[tuple[str, ...]] = ("system prompt", "instruction files", "tool schemas", "frame of a summary")
 
-    find_unlisted = staticmethod(find_branch)
+    find_unlisted = staticmethod(branches.find_branch)
     find_sessions = staticmethod(find_sessions)
     write = staticmethod(writer.write_session)
-    can_copy = staticmethod(is_whole_file)
-    copy = staticmethod(copy_lines)
+    can_copy = staticmethod(line_scanner.is_whole_file)
+    copy = staticmethod(line_scanner.copy_lines)
     build_resume_command = staticmethod(writer.build_resume_command)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        first = next(iter(parse_first_values(head)), None)
+        first = next(iter(heads.parse_first_values(head)), None)
         if isinstance(first, dict) and first.get("type") == "session" and isinstance(first.get("cwd"), str):
             return Claim(95, "a session record of pi")
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        cwd = as_text(read_first_object(path).get("cwd"))
-        return [replace(info, cwd=cwd) for info in list_only_session(path, self.name)]
+        cwd = values.as_text(heads.read_first_object(path).get("cwd"))
+        return [replace(info, cwd=cwd) for info in line_scanner.list_only_session(path, self.name)]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        return LineScanner(path, info, PiShape)
+        return line_scanner.LineScanner(path, info, PiShape)
 
     def read_title(self, path: Path) -> str:
         """Return the name given to the session, or else its first typed text."""
         typed = ""
-        for record in read_first_objects(path):
+        for record in heads.read_first_objects(path):
             if record.get("type") == "session_info" and isinstance(name := record.get("name"), str) and name.strip():
-                return format_title(name)
+                return values.format_title(name)
             typed = typed or _find_typed_text(record)
         return typed
 
@@ -66,4 +62,4 @@ def _find_typed_text(record: dict[str, Any]) -> str:
     message = record.get("message")
     if record.get("type") != "message" or not isinstance(message, dict) or message.get("role") != "user":
         return ""
-    return format_title(extract_text(parse_blocks(message.get("content"))))
+    return values.format_title(blocks.extract_text(values.parse_blocks(message.get("content"))))

@@ -16,7 +16,11 @@ from tests.fuzz.running import Failure, failures, run
 from tests.fuzz.seeds import SEEDS
 
 FEW, MANY, AT_ONCE = 320, 25_000, 1_250
-ONCE_BROKEN = (585896793899,)  # a new context brought back messages whose results were cleared meanwhile
+ONCE_BROKEN = (
+    585896793899,  # a new context brought back messages whose results were cleared meanwhile
+    5901987,  # a record without a message, nested too deeply, was no problem on the fast path
+    6101475,  # many settings at once believed the recorded size of a reply that was not sent
+)
 
 
 def _broken(first: int, count: int, folder: Path) -> tuple[list[str], int]:

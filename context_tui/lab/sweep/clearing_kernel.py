@@ -26,6 +26,7 @@ from context_tui.lab.replay.walk import get_baseline
 from context_tui.policies.base import ClearingRule
 from context_tui.session.context import Body, Context
 from context_tui.session.values import BlockFlag
+from context_tui.tokens.accounting import has_valid_size
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import bytes4
 
@@ -184,7 +185,11 @@ class SweepTrack:
         )
 
     def _compute_believed_sizes(self, call_messages: Ints, sums: Ints) -> None:
-        recorded = np.array([size is not None for size in self.recording.recorded_sizes], np.bool_)
+        recording = self.recording
+        pairs = zip(recording.calls, recording.recorded_sizes, strict=True)
+        recorded = np.array(
+            [size is not None and has_valid_size(recording.facts, call.request) for call, size in pairs], np.bool_
+        )
         last_recorded = np.maximum.accumulate(np.where(recorded, np.arange(len(call_messages)), -1))
         self.reported_call = np.where(self.calls_before > 0, last_recorded[self.calls_before - 1], -1)
         self.reported_reply = np.where(self.reported_call >= 0, call_messages[self.reported_call], -1)

@@ -111,7 +111,7 @@ def test_a_recorded_compaction_is_told_in_place_of_a_forecast() -> None:
     session = growing([2_000, 2_000, 2_000, 2_000])
     session.facts.add_compaction(Compaction(len(session), "full", "auto", 176_700))
     told = answer(session)
-    assert told.calls_left is None and "Compacted here, at 176,700 tokens recorded." in told.sentences
+    assert told.calls_left is None and "Compacted here, at 176,700 tokens by the agent's count." in told.sentences
     assert not any(each.startswith("Compacts ") for each in told.sentences)
     assert "Compacted here" not in " ".join(answer(session, len(session) - 2).sentences)
 

@@ -13,6 +13,7 @@ from typing import Any
 from context_tui.cli.options import CommandParser, build_choice_type, open_named_session
 from context_tui.cli.output import build_session_name, pick_fields, print_lines, print_notice, print_table, write_json
 from context_tui.compaction.recorded_compactions import (
+    COMPACTION_SIZE_HEADS,
     RecordedCompaction,
     count_tokens_by_category,
     find_recorded_compactions,
@@ -412,7 +413,7 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     print_table(f"lines read more than once ({label})", ("path", "reads", "tokens", "tokens read again"), reads, 20)
     size_cells = itemgetter("tokens_before", "tokens_before_in_file", "tokens_after")
     compactions = [(c["message"], c["kind"], c["trigger"] or "", *size_cells(c)) for c in report["compactions"]]
-    heads = ("message", "kind", "trigger", "before, recorded + estimate", "before, by the agent", "after, recorded")
+    heads = ("message", "kind", "trigger", *COMPACTION_SIZE_HEADS)
     print_table("recorded compactions (sizes in tokens)", heads, compactions)
     _print_sides([*report["compactions"], *report["drops"]])
     for c in report["compactions"]:
@@ -539,7 +540,7 @@ def _build_size_rows(report: dict[str, Any], label: str) -> list[tuple[object, .
         (window["recorded_tokens"], "recorded", "fresh + cached input of the last request"),
         (window["estimated_tokens"], label, content),
         (window["not_in_file_tokens"], "not in the file", f"recorded − {label} at the first request"),
-        (window["believed_tokens"], "as the agent counts it", f"{basis}; each policy has its own rule"),
+        (window["believed_tokens"], "as most agents count", f"{basis}; each policy has its own rule"),
         (window["next_request_tokens"], "next request", next_source),
         (about["context_window"], "window", _format_window_source(about)),
     ]

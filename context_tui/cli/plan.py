@@ -152,7 +152,9 @@ def print_report(session: Session, plan: Plan, request: NextRequest) -> None:
     print_lines("   ".join([f"{plan.policy} {point}", *format_assignments(settings)]))
     if versions_text := format_recorded_params(plan.policy, plan.params, session.facts):
         print_lines(versions_text)
-    print_lines(f"{'would fire' if plan.trigger.fires else 'would not fire'}: {plan.trigger.reason}")
+    trigger, verdict = plan.trigger, "would fire" if plan.trigger.fires else "would not fire"
+    is_size = trigger.source and trigger.unit == "tokens" and trigger.value is not None
+    print_lines(f"{verdict}: {trigger.reason}{f'; size: {trigger.source}' if is_size else ''}")
     policy = find_policy(plan.policy)
     if policy.phases and not plan.trigger.fires:
         message = find_first_firing(session, policy, plan.params)  # type: ignore[arg-type]

@@ -31,6 +31,9 @@ DEFAULT_SUMMARY_TOKENS = 2_000
 SUMMARY_FRAME_TOKENS = {"pi": 20}
 """Tokens, by format, that the agent adds around a summary in a request and that its files lack (docs/agents.md)."""
 
+COMPACTION_SIZE_HEADS = ("before, recorded + estimate", "before, by the agent", "after, recorded")
+"""Headings for the size that is computed before a compaction, the one that its record states, and the one after it."""
+
 CompactionKind = Literal["full", "micro", "silent"]
 
 

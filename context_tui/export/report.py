@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePath, PureWindowsPath
 from typing import Any, NamedTuple
 
-from context_tui.compaction.recorded_compactions import find_recorded_compactions
+from context_tui.compaction.recorded_compactions import COMPACTION_SIZE_HEADS, find_recorded_compactions
 from context_tui.lab.fullness import PART_NAMES, compute_fullness
 from context_tui.lab.price.report import VERDICT_TEXTS, format_break_even, format_savings
 from context_tui.lab.regret.cases import RegretCase
@@ -170,9 +170,10 @@ def _build_compaction_table(session: Session) -> Table:
     rows = list[Sequence[object]]()
     for each in find_recorded_compactions(session):
         if isinstance(event := each.event, Compaction):
-            sizes, trigger = (each.believed_tokens_before, each.recorded_tokens_after), event.trigger or "unknown"
-            rows.append((f"#{each.message:,}", each.kind, sanitize_line(trigger), *sizes))
-    return Table("Recorded compactions", ("before message", "kind", "trigger", "tokens before", "after"), rows)
+            sizes = each.believed_tokens_before, event.pre_tokens, each.recorded_tokens_after
+            rows.append((f"#{each.message:,}", each.kind, sanitize_line(event.trigger or "unknown"), *sizes))
+    heads = "before message", "kind", "trigger", *COMPACTION_SIZE_HEADS
+    return Table("Recorded compactions", heads, rows)
 
 
 def _build_size_chart(lab: Lab, studies: Sequence[Study]) -> SizeChart:

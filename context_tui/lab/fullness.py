@@ -126,7 +126,8 @@ class Fullness(NamedTuple):
         sentences = [f"Compacts {self.format_due()}."] if self.calls_left is not None else []
         if self.compaction:
             tokens = self.compaction.pre_tokens
-            sentences = [f"Compacted here{f', at {tokens:,} tokens recorded' if tokens else ' in the recording'}."]
+            size = f", at {tokens:,} tokens by the agent's count" if tokens else " in the recording"
+            sentences = [f"Compacted here{size}."]
         return [*sentences, *(effect.format() for effect in self.effects)]
 
     def format_due(self) -> str:

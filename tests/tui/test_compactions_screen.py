@@ -82,7 +82,7 @@ def test_where_no_size_is_recorded_both_are_estimated(tmp_path: Path) -> None:
         found.compaction.believed_tokens_before,
         sum(count_tokens_by_category(found.compaction.context_after).values()),
     )
-    says = f"context {before:,} → {after:,} (estimated, as nothing is recorded here)"
+    says = f"context {before:,} → {after:,} (estimated, as nothing is recorded here; 900 by the agent's count)"
     assert 0 < after < before and told(format_summary(found, 90))[0].startswith(says)
 
 
@@ -92,7 +92,7 @@ def test_what_was_before_the_file_is_said_to_be_missing(tmp_path: Path) -> None:
     made.summary()
     made.assistant(text("I go on."), use=usage(3_000))
     lines = told(format_summary(sides(made.open(tmp_path), 0), 120))
-    assert lines[0].startswith("context 6,100 by the file → 3,000 recorded")
+    assert lines[0].startswith("context 6,100 by the agent's count → 3,000 recorded")
     assert "not in the file" in " ".join(lines)
 
 
@@ -198,5 +198,5 @@ def test_a_file_that_begins_compacted_says_that_what_went_is_not_in_it() -> None
     session = from_messages([{"role": "user", "content": "a summary"}, {"role": "assistant", "content": "on"}])
     session.facts.add_compaction(Compaction(0, "full", pre_tokens=21_919))
     text = " ".join(told(format_summary(sides(session, 0), 90)))
-    assert "21,919 by the file" in text and "what was lost is unknown" in text
+    assert "21,919 by the agent's count" in text and "what was lost is unknown" in text
     assert "needed later" not in text and "lost 0" not in text

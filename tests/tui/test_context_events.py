@@ -92,7 +92,7 @@ def test_a_drop_that_a_microcompaction_explains_is_told_by_the_rule_of_that() ->
 def test_what_a_compaction_kept_and_the_file_lacks_is_said() -> None:
     compaction = Compaction(0, "full", "auto", 998_659, missing_messages=16)
     long, short = format_event_labels(session().facts, ContextEvent(0, compaction))
-    assert long.endswith(", 998,659 recorded tokens before; 16 kept records not in the file")
+    assert long.endswith(", 998,659 tokens before by the agent's count; 16 kept records not in the file")
     assert short == "full compaction (auto); 16 kept records not in the file"
     one = format_event_labels(session().facts, ContextEvent(0, replace(compaction, missing_messages=1)))
     assert one[0].endswith("; 1 kept record not in the file")

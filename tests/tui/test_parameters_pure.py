@@ -408,7 +408,7 @@ def test_the_trigger_says_where_it_would_have_fired() -> None:
     source, why, numbers, verdict, least = map(text, format_trigger_variants(made, 1_204))
     assert source.startswith(f"{begun}: ") and " tokens < limit 120,000" in source and source.endswith(" since then)")
     assert why.startswith(f"{begun}: ") and " tokens < limit 120,000" in why
-    assert numbers.startswith(f"{begun}: has ") and numbers.endswith(", limit 120k") and verdict == begun
+    assert numbers.startswith(f"{begun}: counts ") and numbers.endswith(", limit 120k") and verdict == begun
     assert (
         least == "fires at #1,204, press !"
         and text(format_trigger_variants(made, -1)[-1]) == "would not have fired so far"
@@ -526,5 +526,5 @@ def test_a_chain_tells_in_few_words_which_step_runs_and_on_what() -> None:
     made = View(session(12).with_window(20_000), policy="chain").plan
     assert made is not None
     told = [text(form) for form in format_trigger_variants(made, None)]
-    assert any(re.search(r"defect-microcompact, has [\d.]+k, limit 12\.0k", words) for words in told), told
+    assert any(re.search(r"defect-microcompact, counts [\d.]+k, limit 12\.0k", words) for words in told), told
     assert sorted(map(len, told), reverse=True) == [*map(len, told)], "shorter and shorter"

@@ -78,7 +78,9 @@ async def test_a_recorded_compaction_is_a_labelled_rule() -> None:
     async with shown.run_test(size=(100, 60)) as pilot:
         await pilot.pause()
         (rule,) = [line for line in text(shown) if "full compaction" in line]
-        assert rule.startswith(" ── full compaction by the runtime (auto), 120,000 recorded tokens before ──")
+        assert rule.startswith(
+            " ── full compaction by the runtime (auto), 120,000 tokens before by the agent's count ──"
+        )
         assert text(shown)[0].startswith(" <"), "what came before it is not in the context"
 
 

@@ -163,6 +163,8 @@ def format_summary(comparison: CompactionComparison, width: int) -> list[list[Ru
     if recorded_after is None and not is_recorded:  # an estimate is not comparable with a recorded size
         source = "estimated, as nothing is recorded here"
         after = f"{sum(count_tokens_by_category(context_after).values()):,}"
+    if isinstance(compaction.event, Compaction) and compaction.event.pre_tokens:
+        source += f"; {compaction.event.pre_tokens:,} by the agent's count"
     tokens = sum(map(compaction.count_block_tokens, compaction.removed_blocks))
     lost_text = f"{format_count(len(compaction.removed_blocks), 'block')}, {tokens:,} est. tokens"
     parts: list[list[Run]] = [
@@ -188,7 +190,7 @@ def format_summary(comparison: CompactionComparison, width: int) -> list[list[Ru
 def _format_without_before(compaction: RecordedCompaction, after: str) -> list[list[Run]]:
     """Format the summary of a compaction for which the file lacks the context before it."""
     tokens = compaction.event.pre_tokens if isinstance(compaction.event, Compaction) else None
-    before = f"{tokens:,} by the file" if tokens else "unknown"
+    before = f"{tokens:,} by the agent's count" if tokens else "unknown"
     return [
         [("context ", MUTED), (f"{before} → {after}", BOLD)],
         [("messages ", MUTED), (f"{len(compaction.context_after):,} after", BOLD)],

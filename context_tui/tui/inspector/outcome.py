@@ -205,7 +205,7 @@ def _format_trigger_numbers(trigger: Trigger) -> str:
     if trigger.value is None or trigger.threshold is None:
         return ""
     value, limit = _format_quantity(trigger.value, trigger.unit), _format_quantity(trigger.threshold, trigger.unit)
-    return f"{'idle' if trigger.unit == 'seconds' else 'has'} {value}, limit {limit}"
+    return f"{'idle' if trigger.unit == 'seconds' else 'counts'} {value}, limit {limit}"
 
 
 def format_value(value: Any) -> str:

@@ -52,7 +52,7 @@ def format_event_labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
         return (f"recorded context fell by {fact.tokens:,}: {reason}", f"recorded −{fact.tokens:,}: {short_reason}")
     trigger = f" ({format_line(fact.trigger)})" if fact.trigger else ""
     if fact.kind == "full":
-        size = f", {fact.pre_tokens:,} recorded tokens before" if fact.pre_tokens else ""
+        size = f", {fact.pre_tokens:,} tokens before by the agent's count" if fact.pre_tokens else ""
         count = format_count(fact.missing_messages, "kept record")
         missing_records = f"; {count} not in the file" if fact.missing_messages else ""
         full = f"full compaction by the runtime{trigger}{size}{missing_records}"

@@ -12,10 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from context_tui.formats.base import Claim, SessionFile
-from context_tui.formats.kit import message_builder
-from context_tui.formats.kit.document_scanner import DocumentFormat, DocumentShape, copy_document, read_document_title
-from context_tui.formats.kit.documents import Element, Run, decode_items, decode_members, make_run
-from context_tui.formats.kit.heads import parse_first_values
+from context_tui.formats.kit import document_scanner, documents, heads, message_builder
 from context_tui.formats.kit.values import as_list, as_object, list_objects, parse_id
 from context_tui.formats.mini_swe_agent import find_task_title
 from context_tui.formats.openai.reader import OpenAIShape
@@ -53,7 +50,7 @@ def format_totals(info: Any) -> str:
     return f"the file tells of {', '.join(totals)} in all" if totals else ""
 
 
-class SweAgentShape(DocumentShape):
+class SweAgentShape(document_scanner.DocumentShape):
     """Parser for a history (Chat Completions with ``agent``, ``message_type`` and ``is_demo``) or for steps."""
 
     def __init__(self) -> None:
@@ -70,7 +67,7 @@ class SweAgentShape(DocumentShape):
 
     title = staticmethod(find_task_title)
 
-    def read_metadata(self, run: Run, builder: message_builder.MessageBuilder) -> None:
+    def read_metadata(self, run: documents.Run, builder: message_builder.MessageBuilder) -> None:
         """Read the model, and the rule by which observations are elided, from the configuration."""
         builder.facts.input_includes_cache = True
         config = run.get("replay_config")
@@ -153,7 +150,7 @@ def _parse_elision(agent: dict[str, Any]) -> Elision | None:
     return None
 
 
-class SweAgentFormat(DocumentFormat):
+class SweAgentFormat(document_scanner.DocumentFormat):
     """The format of SWE-agent's trajectories (``.traj``)."""
 
     name: ClassVar[str] = "swe-agent"
@@ -161,10 +158,10 @@ class SweAgentFormat(DocumentFormat):
     suffixes: ClassVar[tuple[str, ...]] = (".traj", ".json")
     shape = SweAgentShape
 
-    copy = staticmethod(copy_document)
+    copy = staticmethod(document_scanner.copy_document)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        values = parse_first_values(head)
+        values = heads.parse_first_values(head)
         value = values[0] if len(values) == 1 else None
         if not isinstance(value, dict):
             return None
@@ -175,18 +172,18 @@ class SweAgentFormat(DocumentFormat):
             return Claim(92, "a trajectory of actions and observations")
         return None
 
-    def find_runs(self, values: list[Element]) -> list[Run]:
+    def find_runs(self, values: list[documents.Element]) -> list[documents.Run]:
         """Return a trajectory's history, or its steps if it has no history, as the only run."""
-        members = decode_members(values[0]) if len(values) == 1 else None
+        members = documents.decode_members(values[0]) if len(values) == 1 else None
         for key in ("history", "trajectory"):
-            if members is not None and (elements := decode_items(members.get(key))):
-                run = make_run(members, key, elements)
+            if members is not None and (elements := documents.decode_items(members.get(key))):
+                run = documents.make_run(members, key, elements)
                 run.note = format_totals(run.get("info"))
                 return [run]
         return []
 
     def read_title(self, path: Path) -> str:
-        return read_document_title(path, SweAgentShape(), self.find_runs)
+        return document_scanner.read_document_title(path, SweAgentShape(), self.find_runs)
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """Return the files ``USER/RUN/INSTANCE/INSTANCE.traj`` in the folder ``SWE_AGENT_TRAJECTORY_DIR``."""

@@ -16,21 +16,17 @@ from typing import Any, ClassVar, NamedTuple
 from context_tui.errors import UnreadableSession
 from context_tui.formats.agent_sdk import writer
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner
-from context_tui.formats.kit import values
+from context_tui.formats.kit import heads, lines, values, writing
 from context_tui.formats.kit.blocks import extract_text
-from context_tui.formats.kit.heads import parse_first_values, read_first_objects
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file, list_only_session
-from context_tui.formats.kit.lines import MAX_SEARCHED_BYTES, LineFile, find_matching_lines
 from context_tui.formats.kit.message_builder import FullCompactionRecord, MessageRecord, MetadataRecord, ParsedRecord
 from context_tui.formats.kit.usage import parse_anthropic_usage
-from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.session.jsontext import loads
 from context_tui.session.markers import CLAUDE_CODE_SUMMARY
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import MessageFlag, Role
 from context_tui.text.sanitize import truncate_name
 
-ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
 IGNORED_TYPES = frozenset(
     {
         *("result", "stream_event", "rate_limit_event", "prompt_suggestion", "tool_progress", "tool_use_summary"),
@@ -54,14 +50,14 @@ def is_stream_record(value: Record) -> bool:
         return False
     if not isinstance(kind, str):
         return False
-    if kind in ROLES:
+    if kind in values.SPEAKERS:
         return "content" in value or isinstance(inner_message, dict)
     return kind in ("system", "result") and "subtype" in value
 
 
 def is_agent_sdk(records: list[Record]) -> bool:
     """Return whether records with ``content`` beside ``type`` are agent-sdk's, and not those of an event stream."""
-    has_content = ("content" in each for each in records if each.get("type") in [*ROLES])
+    has_content = ("content" in each for each in records if each.get("type") in [*values.SPEAKERS])
     return next(has_content, any("permission_mode" in each for each in records))
 
 
@@ -94,7 +90,7 @@ class AgentSdkShape:
         kind = record.get("type")
         if not isinstance(kind, str):
             raise ValueError("a record without a type")
-        if kind not in ROLES and kind != "system" and kind not in IGNORED_TYPES:
+        if kind not in values.SPEAKERS and kind != "system" and kind not in IGNORED_TYPES:
             raise ValueError(f"a record of unknown type {kind[:40]!r}")
         if kind in IGNORED_TYPES or find_parent_call(record) != self._agent:
             return MetadataRecord()
@@ -104,7 +100,7 @@ class AgentSdkShape:
         message = inner_message if isinstance(inner_message, dict) else record
         if "content" not in message:
             raise ValueError(f"{kind} without content")
-        return _parse_message(record, message, ROLES[kind])
+        return _parse_message(record, message, values.SPEAKERS[kind])
 
     def resolve_in_order(self, record: Record, parsed: ParsedRecord) -> ParsedRecord:
         """Return *parsed*, completed from earlier records, which determine the context after a compaction or resume."""
@@ -128,7 +124,7 @@ class AgentSdkShape:
             placeholder = {"type": "summary", "note": "of what was said before; it is not in the file"}
             compaction = FullCompactionRecord(trigger, tokens_before, context=(0,))
             return MessageRecord(Role.USER, [placeholder], is_injected=True, compaction=compaction, notes=notes)
-        tools = parse_tool_schemas(record.get("tools"))
+        tools = writing.parse_tool_schemas(record.get("tools"))
         return MetadataRecord(model=truncate_name(values.as_text(record.get("model"))), tools=tools or None)
 
     def _place_in_file(self, record: Record, parsed: ParsedRecord) -> ParsedRecord:
@@ -206,8 +202,8 @@ class Subagent(NamedTuple):
 def find_subagents(path: Path) -> Iterator[Subagent]:
     """Yield each sub-agent that has records in the file, in file order."""
     known_ids = set[bytes]()
-    with closing(LineFile(path)) as file:
-        for line in find_matching_lines(file, _PARENT_CALL, known_ids):
+    with closing(lines.LineFile(path)) as file:
+        for line in lines.find_matching_lines(file, _PARENT_CALL, known_ids):
             try:
                 record = loads(line)
                 if not isinstance(record, dict):
@@ -236,7 +232,7 @@ class AgentSdkFormat(Format):
     copy = staticmethod(copy_lines)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        if any(is_stream_record(value) for value in parse_first_values(head) if isinstance(value, dict)):
+        if any(is_stream_record(value) for value in heads.parse_first_values(head) if isinstance(value, dict)):
             return Claim(88, "lines of a stream with a session_id")
         return None
 
@@ -247,7 +243,7 @@ class AgentSdkFormat(Format):
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         if info.id and all(agent.id != info.id for agent in find_subagents(path)):
             raise UnreadableSession(f"{path}: unknown session {info.id!r}")
-        return LineScanner(path, info, partial(AgentSdkShape, is_agent_sdk(read_first_objects(path)), info.id))
+        return LineScanner(path, info, partial(AgentSdkShape, is_agent_sdk(heads.read_first_objects(path)), info.id))
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
         path, call_id = Path(session.info.path), session.facts.call_id(call)
@@ -256,7 +252,7 @@ class AgentSdkFormat(Format):
 
     def read_title(self, path: Path) -> str:
         custom = ""
-        for value in read_first_objects(path):
+        for value in heads.read_first_objects(path):
             name = value.get("custom_title") or value.get("customTitle")
             custom = values.format_title(name) if isinstance(name, str) else custom
             try:
@@ -272,15 +268,15 @@ class AgentSdkFormat(Format):
 
     def _read_main_info(self, path: Path) -> SessionInfo:
         [main] = list_only_session(path, self.name, self.read_title(path))
-        records = read_first_objects(path)
+        records = heads.read_first_objects(path)
         note = MISSING_SUMMARY_NOTE if is_agent_sdk(records) and _is_compacted(path) else ""
         init = next((each for each in records if each.get("subtype") == "init"), {})
         return replace(main, cwd=values.as_text(init.get("cwd")), note=note)
 
 
 def _is_compacted(path: Path) -> bool:
-    with closing(LineFile(path)) as file:
-        return file.data.find(b'"compact_boundary"', 0, MAX_SEARCHED_BYTES) >= 0
+    with closing(lines.LineFile(path)) as file:
+        return file.data.find(b'"compact_boundary"', 0, lines.MAX_SEARCHED_BYTES) >= 0
 
 
 def _build_subagent_info(main: SessionInfo, agent: Subagent) -> SessionInfo:

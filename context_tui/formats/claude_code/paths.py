@@ -11,10 +11,7 @@ from typing import Any
 
 from context_tui.formats.base import HEAD_BYTES, SessionFile
 from context_tui.formats.claude_code.parsing import COMMAND_START, is_markup
-from context_tui.formats.kit.files import find_home_folder, find_working_folder, list_entries
-from context_tui.formats.kit.heads import read_head, read_tail
-from context_tui.formats.kit.values import as_object, as_text, list_objects
-from context_tui.formats.kit.writing import build_change_folder
+from context_tui.formats.kit import files, heads, values, writing
 from context_tui.session.jsontext import try_loads
 from context_tui.session.markers import CLAUDE_CODE_SUMMARY
 from context_tui.session.session import Session
@@ -29,7 +26,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 def find_projects_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder in which Claude Code has a folder for each project."""
-    return Path(environ.get("CLAUDE_CONFIG_DIR") or find_home_folder(environ) / ".claude") / "projects"
+    return Path(environ.get("CLAUDE_CONFIG_DIR") or files.find_home_folder(environ) / ".claude") / "projects"
 
 
 def format_project_slug(cwd: Path) -> str:
@@ -40,10 +37,10 @@ def format_project_slug(cwd: Path) -> str:
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
     """Yield the sessions in every project, skipping folders that are missing or cannot be read."""
     current_slug = format_project_slug(cwd)
-    for folder in list_entries(find_projects_folder(environ)):
+    for folder in files.list_entries(find_projects_folder(environ)):
         # The slug cannot be turned back into a path; its end distinguishes projects.
         project = cwd.name if folder.name == current_slug else folder.name.strip("-").rsplit("-", 2)[-1]
-        for file in list_entries(folder):
+        for file in files.list_entries(folder):
             if file.name.endswith(".jsonl") and not is_agent_file(file.name):
                 yield SessionFile(Path(file.path), project, folder.name == current_slug)
 
@@ -60,16 +57,16 @@ def find_title(path: Path) -> str:
     A title by the user takes precedence over one by Claude Code, and a newer title over an older one. A summary counts
     only if the last message that it names is in this file, as most summaries are of other sessions.
     """
-    head, titles, prompt = read_head(path), dict[str, str](), ""
-    ends = head + read_tail(path)
+    head, titles, prompt = heads.read_head(path), dict[str, str](), ""
+    ends = head + heads.read_tail(path)
     for line in ends.split(b"\n"):
         is_prompt = not prompt and b'"user"' in line
         if is_prompt or any(key in line for key in _TITLE_KEYS):
-            record = as_object(try_loads(line))  # {} if it is cut at the end of the head
-            kind, leaf = as_text(record.get("type")), as_text(record.get("leafUuid"))
+            record = values.as_object(try_loads(line))  # {} if it is cut at the end of the head
+            kind, leaf = values.as_text(record.get("type")), values.as_text(record.get("leafUuid"))
             if key := _TITLE_MEMBERS.get(kind):
                 is_own = kind != "summary" or (leaf and f'"uuid":"{leaf}"'.encode() in ends)
-                titles[kind] = (as_text(record.get(key)).strip() if is_own else "") or titles.get(kind, "")
+                titles[kind] = (values.as_text(record.get(key)).strip() if is_own else "") or titles.get(kind, "")
             elif is_prompt:
                 prompt = _find_typed_text(record, subagent=is_agent_file(path))
     return next(filter(None, map(titles.get, _TITLE_MEMBERS)), prompt)
@@ -84,8 +81,8 @@ def _find_typed_text(record: dict[str, Any], *, subagent: bool = False) -> str:
     message = record.get("message")
     content = message.get("content") if isinstance(message, dict) else record.get("content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    for block in list_objects(blocks):
-        text = as_text(block.get("text")) if block.get("type") == "text" else ""
+    for block in values.list_objects(blocks):
+        text = values.as_text(block.get("text")) if block.get("type") == "text" else ""
         if text.strip() and not is_markup(text) and not text.startswith(CLAUDE_CODE_SUMMARY):
             return COMMAND_START.sub("", text).removesuffix("</command-args>")
     return ""
@@ -104,10 +101,10 @@ def build_resume_command(session: Session, written_session: Path, out_path: Path
 
 
 def _format_resume_command(out: Path, session_id: str, cwd: str) -> str:
-    slug = format_project_slug(Path(cwd) if cwd else find_working_folder())
+    slug = format_project_slug(Path(cwd) if cwd else files.find_working_folder())
     if len(slug) > MAX_SLUG_LENGTH:
         return ""
-    resume = f"{build_change_folder(cwd)}claude --resume {shlex.quote(session_id)}"
+    resume = f"{writing.build_change_folder(cwd)}claude --resume {shlex.quote(session_id)}"
     home = find_projects_folder(os.environ) / slug / f"{session_id}.jsonl"
     if out.resolve() == home.resolve():
         return resume
@@ -119,7 +116,7 @@ def _read_session_id_and_cwd(path: Path) -> tuple[str, str]:
     session_id = cwd = ""
     with path.open("rb") as file:
         for line in file.read(HEAD_BYTES).split(b"\n"):
-            record = as_object(try_loads(line))
-            session_id = session_id or as_text(record.get("sessionId"))
-            cwd = cwd or as_text(record.get("cwd"))
+            record = values.as_object(try_loads(line))
+            session_id = session_id or values.as_text(record.get("sessionId"))
+            cwd = cwd or values.as_text(record.get("cwd"))
     return (session_id if _UUID.fullmatch(session_id) else ""), cwd

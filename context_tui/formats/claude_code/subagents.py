@@ -13,10 +13,7 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.base import HEAD_BYTES
 from context_tui.formats.claude_code.parsing import MESSAGE_TYPES, Record, extract_blocks, parse_line
 from context_tui.formats.claude_code.reader import UNNAMED_SIDECHAIN, ClaudeCodeContent
-from context_tui.formats.kit.files import open_regular, read_status
-from context_tui.formats.kit.heads import read_json
-from context_tui.formats.kit.lines import MAX_SEARCHED_BYTES, STEP_BYTES, LineFile, find_matching_lines
-from context_tui.formats.kit.values import as_object
+from context_tui.formats.kit import files, heads, lines, values
 from context_tui.session.jsontext import loads
 from context_tui.session.session import Session, SessionInfo
 from context_tui.text.sanitize import truncate_name
@@ -49,7 +46,7 @@ class AgentFiles:
 
 def list_sessions(path: Path, agent_files: AgentFiles) -> list[SessionInfo]:
     """Return a file's main session (id "") and its sub-agents, or only the sub-agent if the file is a sub-agent's."""
-    status = read_status(path)
+    status = files.read_status(path)
     record = _read_first_message(path) if path.stem.startswith("agent-") else None
     if record is not None and record.isSidechain:
         return [_build_agent_info(path, record, record.sessionId or "?")]
@@ -68,8 +65,8 @@ def _build_agent_info(path: Path, record: Record, parent: str) -> SessionInfo:
 
 
 def _read_first_message(path: Path) -> Record | None:
-    with suppress(OSError, UnreadableSession), open_regular(path) as file:
-        for line in islice(iter(lambda: file.readline(STEP_BYTES), b""), HEAD_LINES):
+    with suppress(OSError, UnreadableSession), files.open_regular(path) as file:
+        for line in islice(iter(lambda: file.readline(lines.STEP_BYTES), b""), HEAD_LINES):
             with suppress(ValueError):
                 record = parse_line(line)
                 if record.type in MESSAGE_TYPES:
@@ -105,7 +102,7 @@ def _find_agent_in_result(content: ClaudeCodeContent, message: int, call_id: str
             continue
         with suppress(ValueError):
             record = loads(line)
-            agent = as_object(as_object(record).get("toolUseResult")).get("agentId")
+            agent = values.as_object(values.as_object(record).get("toolUseResult")).get("agentId")
             answers = [block.get("tool_use_id") for block in extract_blocks(parse_line(line))]
             if isinstance(agent, str) and answers == [call_id]:
                 return agent
@@ -114,7 +111,7 @@ def _find_agent_in_result(content: ClaudeCodeContent, message: int, call_id: str
 
 def _find_agent_by_call(path: Path, call_id: str) -> str:
     for file in sorted((path.with_suffix("") / "subagents").glob("agent-*.meta.json")):
-        if as_object(read_json(file, HEAD_BYTES)).get("toolUseId") == call_id:
+        if values.as_object(heads.read_json(file, HEAD_BYTES)).get("toolUseId") == call_id:
             return file.name.removeprefix("agent-").removesuffix(".meta.json")
     return ""
 
@@ -122,11 +119,11 @@ def _find_agent_by_call(path: Path, call_id: str) -> str:
 def _find_inline_agents(path: Path) -> list[str]:
     """Return the agents with sidechains in a file, in file order, or [] if the file has no main chain."""
     agents: dict[str, None] = {}
-    with closing(LineFile(path)) as file:
-        for line in find_matching_lines(file, _SIDECHAIN_MARK):
+    with closing(lines.LineFile(path)) as file:
+        for line in lines.find_matching_lines(file, _SIDECHAIN_MARK):
             with suppress(ValueError):
                 record = parse_line(line)
                 if record.isSidechain and record.type in MESSAGE_TYPES:
                     agents[record.agentId or UNNAMED_SIDECHAIN] = None
-        main = file.data.find(b'"isSidechain":false', 0, MAX_SEARCHED_BYTES)
+        main = file.data.find(b'"isSidechain":false', 0, lines.MAX_SEARCHED_BYTES)
     return list(agents) if main >= 0 else []

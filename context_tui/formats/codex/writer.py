@@ -15,10 +15,7 @@ from typing import Any
 
 from context_tui.formats.codex.compaction import list_items
 from context_tui.formats.codex.rollout import ITEM, META, parse_rollout_line
-from context_tui.formats.kit.line_scanner import LineContent
-from context_tui.formats.kit.response_items import Item, ItemWriter, WrittenItem
-from context_tui.formats.kit.values import as_object, parse_time_ms
-from context_tui.formats.kit.writing import format_iso_time, write_lines
+from context_tui.formats.kit import line_scanner, response_items, values, writing
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.losses import Losses
 from context_tui.session.memory import Origin, collect_models, collect_usage, find_recording
@@ -42,7 +39,7 @@ Record = dict[str, Any]
 def write(session: Session, path: Path) -> Losses:
     """Write the session's context to the new file *path*, and return the losses."""
     writer = _Writer(session)
-    write_lines(writer.build_records(), path)
+    writing.write_lines(writer.build_records(), path)
     return writer.losses
 
 
@@ -50,18 +47,18 @@ class RolloutItems:
     """Finds the items from which a message was read. The items of the newest record are cached."""
 
     def __init__(self) -> None:
-        self._newest: tuple[LineContent | None, int] = (None, -1)
-        self._newest_items: list[list[Item]] = []
+        self._newest: tuple[line_scanner.LineContent | None, int] = (None, -1)
+        self._newest_items: list[list[response_items.Item]] = []
 
-    def find_items(self, origin: Origin) -> list[Item] | None:
+    def find_items(self, origin: Origin) -> list[response_items.Item] | None:
         """Return the items of a message that was read from a rollout, or None for any other message.
 
         A summary that is recorded as text, or not at all, has no items and must be written as a new item.
         """
         content = origin.session.content
-        if not isinstance(content, LineContent) or origin.session.info.format != "codex":
+        if not isinstance(content, line_scanner.LineContent) or origin.session.info.format != "codex":
             return None
-        items: list[Item] = []
+        items: list[response_items.Item] = []
         for row in content.facts.iterate_records(origin.message):
             if self._newest != (content, row):
                 self._newest, self._newest_items = (content, row), _list_record_items(content.read_record(row))
@@ -69,9 +66,9 @@ class RolloutItems:
         return items or None
 
 
-def _list_record_items(record: Record) -> list[list[Item]]:
+def _list_record_items(record: Record) -> list[list[response_items.Item]]:
     line = parse_rollout_line(record)
-    payload = as_object(line.payload)
+    payload = values.as_object(line.payload)
     if line.kind == "compacted":
         return list_items(payload)
     return [[payload] if line.kind == ITEM else []]
@@ -80,7 +77,7 @@ def _list_record_items(record: Record) -> list[list[Item]]:
 class _Writer:
     def __init__(self, session: Session) -> None:
         self._session, self.losses = session, Losses()
-        self._items = ItemWriter(session, self.losses, RolloutItems().find_items)
+        self._items = response_items.ItemWriter(session, self.losses, RolloutItems().find_items)
         self._usages, self._models = collect_usage(session), collect_models(session)
         self._totals = [0, 0, 0, 0, 0]
         self._time = -1
@@ -88,7 +85,7 @@ class _Writer:
     def build_records(self) -> Iterator[Record]:
         facts, order = self._session.facts, self._session.context_at().order
         times = (facts.time[message] for message in order)
-        self._time = next((time for time in times if time >= 0), parse_time_ms(datetime.now(UTC)))
+        self._time = next((time for time in times if time >= 0), values.parse_time_ms(datetime.now(UTC)))
         meta, turn = self._find_recorded_meta()
         yield self._build_record(META, self._build_meta(meta))
         model = next((self._models[message] for message in order if message in self._models), facts.model)
@@ -132,13 +129,13 @@ class _Writer:
         return compacted_count
 
     def _build_record(self, kind: str, payload: Record) -> Record:
-        return {"timestamp": format_iso_time(self._time), "type": kind, "payload": payload}
+        return {"timestamp": writing.format_iso_time(self._time), "type": kind, "payload": payload}
 
     def _find_recorded_meta(self) -> tuple[Record, Record]:
         """Return the session metadata and newest turn context of the recorded rollout, or two empty dictionaries."""
         recording = find_recording(self._session)
         content = recording.content
-        if not isinstance(content, LineContent) or recording.info.format != "codex":
+        if not isinstance(content, line_scanner.LineContent) or recording.info.format != "codex":
             return {}, {}
         metadata_rows = [row for row, kind in enumerate(content.facts.record_kind) if kind == RecordKind.METADATA]
         meta = _find_first_payload(content, metadata_rows, META)
@@ -175,7 +172,7 @@ class _Writer:
         text = next((str(block.get("text") or "") for block in blocks if block.get("type") == "text"), "")
         return {"message": text, "replacement_history": history}
 
-    def _build_display_events(self, written: WrittenItem) -> Iterator[Record]:
+    def _build_display_events(self, written: response_items.WrittenItem) -> Iterator[Record]:
         """Yield an event that Codex displays on resuming, if the item is typed text or text of the assistant."""
         item = written.item
         if item.get("type") != "message" or not (written.is_typed or item.get("role") == "assistant"):
@@ -206,12 +203,12 @@ class _Writer:
         }
 
 
-def _find_first_payload(content: LineContent, rows: list[int], kind: str) -> Record:
+def _find_first_payload(content: line_scanner.LineContent, rows: list[int], kind: str) -> Record:
     lines = (parse_rollout_line(content.read_record(row)) for row in rows)
-    return next((as_object(line.payload) for line in lines if line.kind == kind), {})
+    return next((values.as_object(line.payload) for line in lines if line.kind == kind), {})
 
 
 def _make_id() -> str:
-    time = parse_time_ms(datetime.now(UTC))
+    time = values.parse_time_ms(datetime.now(UTC))
     number = (time << 80) | (7 << 76) | (secrets.randbits(12) << 64) | (2 << 62) | secrets.randbits(62)
     return str(uuid.UUID(int=number))

@@ -16,11 +16,8 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Claim, Format, Scanner
 from context_tui.formats.gemini_cli import paths, reader, writer
 from context_tui.formats.gemini_cli.paths import CHAT_SUFFIXES, build_subagent_info, find_subagent_files
-from context_tui.formats.kit.blocks import extract_text
-from context_tui.formats.kit.branches import find_branch
+from context_tui.formats.kit import blocks, branches, documents, heads
 from context_tui.formats.kit.document_scanner import DocumentContent, DocumentScanner, copy_document
-from context_tui.formats.kit.documents import read_runs
-from context_tui.formats.kit.heads import parse_first_values, read_first_object, read_first_objects, read_first_values
 from context_tui.formats.kit.line_scanner import LineContent, LineScanner, copy_lines, is_whole_file, list_only_session
 from context_tui.formats.kit.values import format_title, list_objects, parse_id
 from context_tui.session.session import Session, SessionInfo
@@ -36,20 +33,20 @@ class GeminiCliFormat(Format):
     unrecorded: ClassVar[tuple[str, ...]] = ("system prompt", "skills", "tool schemas")
     request_recording: ClassVar[str] = "claude-tap --tap-client gemini"
 
-    find_unlisted = staticmethod(find_branch)
+    find_unlisted = staticmethod(branches.find_branch)
     find_sessions = staticmethod(paths.find_sessions)
     write = staticmethod(writer.write_session)
     build_resume_command = staticmethod(writer.build_resume_command)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        first = next(iter(parse_first_values(head)), None)
+        first = next(iter(heads.parse_first_values(head)), None)
         if isinstance(first, dict) and "sessionId" in first and "projectHash" in first:
             return Claim(95, "a session of Gemini CLI with the hash of its project")
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         [main] = list_only_session(path, self.name)
-        head = read_first_object(path)
+        head = heads.read_first_object(path)
         if head.get("kind") == "subagent":
             return [build_subagent_info(path, self.name, path.parent.name)]
         sessions = [main]
@@ -63,7 +60,7 @@ class GeminiCliFormat(Format):
             return LineScanner(path, info, reader.GeminiLineShape, input_includes_cache=True)
         if info.id.startswith("branch-"):
             raise UnreadableSession(f"{path}: unknown session {info.id!r}; it has no branches")
-        read_history = partial(read_runs, finder=reader.find_message_lists)
+        read_history = partial(documents.read_runs, finder=reader.find_message_lists)
         return DocumentScanner(path, info, reader.GeminiDocumentShape, read_runs=read_history)
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
@@ -85,7 +82,7 @@ class GeminiCliFormat(Format):
     def read_title(self, path: Path) -> str:
         """Return Gemini CLI's own summary of the session, else the first typed text, else ""."""
         typed = ""
-        for record in read_first_objects(path):
+        for record in heads.read_first_objects(path):
             messages = record.get("messages")
             for holder in (record, record.get("$set")):
                 if isinstance(holder, dict) and isinstance(text := holder.get("summary"), str) and text.strip():
@@ -107,13 +104,13 @@ class GeminiCliFormat(Format):
 def _find_typed_text(message: Any) -> str:
     if not isinstance(message, dict) or message.get("type") != "user":
         return ""
-    text = extract_text([*reader.parse_content(message.get("content"))])
+    text = blocks.extract_text([*reader.parse_content(message.get("content"))])
     start = text.lstrip()
     return "" if start.startswith(reader.SETUP_START) or reader.is_command(start) else format_title(text)
 
 
 def _is_document(path: Path) -> bool:
-    values = read_first_values(path)
+    values = heads.read_first_values(path)
     return len(values) == 1 and isinstance(values[0], dict) and "messages" in values[0]
 
 

@@ -11,11 +11,8 @@ from typing import Any
 
 from context_tui.formats.gemini_cli.paths import CHAT_PREFIX, compute_project_hash, find_projects_folder
 from context_tui.formats.gemini_cli.reader import SETUP_START, SUMMARY_START, is_command
-from context_tui.formats.kit import writing
+from context_tui.formats.kit import files, heads, values, writing
 from context_tui.formats.kit.blocks import Block
-from context_tui.formats.kit.files import find_working_folder
-from context_tui.formats.kit.heads import read_first_object
-from context_tui.formats.kit.values import as_object
 from context_tui.session.blocks import is_block_list
 from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
@@ -40,7 +37,7 @@ def build_resume_command(session: Session, written_session: Path, out_path: Path
 
     Gemini CLI finds a session by its id among the chats of the current project.
     """
-    header = read_first_object(written_session)
+    header = heads.read_first_object(written_session)
     session_id, start_time = header.get("sessionId"), header.get("startTime")
     if not isinstance(session_id, str) or not isinstance(start_time, str):
         return ""
@@ -66,7 +63,7 @@ class _Writer:
         times = [time for time in self._facts.time if time >= 0]
         yield {
             "sessionId": str(uuid.uuid4()),
-            "projectHash": compute_project_hash(self._session.info.cwd or str(find_working_folder())),
+            "projectHash": compute_project_hash(self._session.info.cwd or str(files.find_working_folder())),
             "startTime": writing.format_iso_time(min(times, default=-1)),
             "lastUpdated": writing.format_iso_time(max(times, default=-1)),
             "kind": "main",
@@ -138,7 +135,7 @@ class _Writer:
 
     def _build_call(self, index: int, call: Block, result: Block | None) -> Record:
         call_id, name, value = str(call.get("id") or ""), str(call.get("name") or ""), call.get("input")
-        arguments = as_object(value)
+        arguments = values.as_object(value)
         if value != arguments:
             self._losses.replace(call, {**call, "input": arguments}, "calls whose arguments are no object")
         time = writing.format_iso_time(self._facts.time[index])
@@ -190,7 +187,7 @@ class _Writer:
 def _build_part(block: Block) -> Record | None:
     if block.get("type") == "text":
         return {"text": block.get("text") or ""}
-    source = as_object(block.get("source"))
+    source = values.as_object(block.get("source"))
     kind, data = str(source.get("media_type") or "image/png"), source.get("data")
     is_image = block.get("type") == "image" and isinstance(data, str) and kind.startswith("image/")
     return {"inlineData": {"mimeType": kind, "data": data}} if is_image else None

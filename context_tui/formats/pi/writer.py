@@ -11,11 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.kit import writing
+from context_tui.formats.kit import files, heads, values, writing
 from context_tui.formats.kit.blocks import Block
-from context_tui.formats.kit.files import find_working_folder
-from context_tui.formats.kit.heads import read_first_object
-from context_tui.formats.kit.values import as_object
 from context_tui.session.blocks import is_block_list
 from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
@@ -43,13 +40,13 @@ def write_session(session: Session, path: Path) -> Losses:
 
 def build_resume_command(session: Session, written_session: Path, out_path: Path) -> str:
     """Return a shell command that opens the session by its path, in its project's folder."""
-    header = read_first_object(written_session)
+    header = heads.read_first_object(written_session)
     return f"{writing.build_change_folder(header.get('cwd'))}pi --session {shlex.quote(str(out_path.absolute()))}"
 
 
 def _build_entries(session: Session, losses: Losses) -> Iterator[EntryObject]:
     start_time = max((time for time in session.facts.time[:1] if time >= 0), default=-1)
-    cwd = session.info.cwd or str(find_working_folder())
+    cwd = session.info.cwd or str(files.find_working_folder())
     header = {"type": "session", "version": 3, "id": str(uuid.uuid4())}
     yield {**header, "timestamp": writing.format_iso_time(start_time), "cwd": cwd}
     for number, (entry, time) in enumerate(_build_entry_bodies(session, losses), 1):
@@ -111,7 +108,7 @@ def _build_reply(message: Message, model: str, usage: Usage | None, losses: Loss
                 content.append({"type": "thinking", **hidden})
             case "tool_use":
                 value = block.get("input")
-                arguments = as_object(value)
+                arguments = values.as_object(value)
                 names = {"id": str(block.get("id") or ""), "name": str(block.get("name") or "")}
                 content.append({"type": "toolCall", **names, "arguments": arguments})
                 if value != arguments:

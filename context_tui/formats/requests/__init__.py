@@ -9,10 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from context_tui.formats.base import Claim, Format, SessionFile
-from context_tui.formats.kit.databases import SQLITE_MAGIC, is_database, read_columns
-from context_tui.formats.kit.entry_scanner import MAX_SIZED_DATABASE_BYTES, find_branch_in, split_branch_id
-from context_tui.formats.kit.files import find_data_home
-from context_tui.formats.kit.values import parse_time_ms
+from context_tui.formats.kit import databases, entry_scanner, files, values
 from context_tui.formats.requests import folder, tap
 from context_tui.formats.requests.scanner import LogSource, OpenLog, RequestScanner, find_subagent
 from context_tui.formats.requests.session_file import SessionFileRequests
@@ -43,7 +40,7 @@ class RequestLogFormat(Format):
         """Return the branch or unlisted conversation that *session_id* names, or None for an unknown id."""
         listed = self._open(Path(main.path), session_id).list_sessions()
         found = next((each for each in listed if each.id == session_id), None)
-        return found or find_branch_in(main, session_id, listed)
+        return found or entry_scanner.find_branch_in(main, session_id, listed)
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
         return find_subagent(self._open(Path(session.info.path), session.info.id), session, call)
@@ -77,8 +74,8 @@ class ClaudeTapFormat(RequestLogFormat):
     suffixes: ClassVar[tuple[str, ...]] = (".sqlite3", ".jsonl", ".json")
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        if head.startswith(SQLITE_MAGIC):
-            records, sessions = read_columns(path, "records", "sessions")
+        if head.startswith(databases.SQLITE_MAGIC):
+            records, sessions = databases.read_columns(path, "records", "sessions")
             is_own = {"session_id", "record_index", "payload_json"} <= records and "client" in sessions
             return Claim(97, "claude-tap's tables") if is_own else None
         start = head.lstrip()[:4_000]
@@ -92,22 +89,22 @@ class ClaudeTapFormat(RequestLogFormat):
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         """Return the conversations or, without reading them, only the recordings of a large database."""
-        if not is_database(path) or os.stat(path).st_size <= MAX_SIZED_DATABASE_BYTES:
+        if not databases.is_database(path) or os.stat(path).st_size <= entry_scanner.MAX_SIZED_DATABASE_BYTES:
             return super().list_sessions(path)
         rows = tap.TapDatabase(path).list_rows()
         return [
-            SessionInfo(str(path), self.name, session, client, time=max(parse_time_ms(updated), 0) / 1000)
+            SessionInfo(str(path), self.name, session, client, time=max(values.parse_time_ms(updated), 0) / 1000)
             for session, client, updated in rows
         ]
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         configured = environ.get("CLOUDTAP_DB")
-        path = Path(configured) if configured else find_data_home(environ) / "claude-tap" / "traces.sqlite3"
+        path = Path(configured) if configured else files.find_data_home(environ) / "claude-tap" / "traces.sqlite3"
         if path.is_file():
             yield SessionFile(path, "claude-tap", False)
 
     def _open(self, path: Path, session_id: str = "") -> OpenLog:
-        if is_database(path):
-            recording = split_branch_id(session_id)[0].partition("/")[0]
+        if databases.is_database(path):
+            recording = entry_scanner.split_branch_id(session_id)[0].partition("/")[0]
             return _open_log(tap.TapDatabase, path, *([recording] if recording else []))
         return _open_log(tap.TapFile, path)

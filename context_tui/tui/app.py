@@ -57,6 +57,8 @@ DEFAULT_CONFIG, DEFAULT_OPTIONS = Config(), InspectorOptions()
 NEWEST_INTERVAL_S = 3.0
 
 EXIT_TIMEOUT_S = 2.0
+TOAST_REMOVED_S = 0.3
+"""Seconds in which the toast of a notification that ended is removed."""
 TERMINAL_INTERVAL_S = 1.0
 """Seconds between checks that the terminal is still there."""
 
@@ -294,6 +296,11 @@ class ContextTuiApp(App[None]):
         path = inspector.controller.recorded_session.info.path if inspector else "sessions"
         title = self.screen.BINDING_GROUP_TITLE or type(self.screen).__name__.removesuffix("Screen")
         save_picture(self.screen, path, title.lower().replace(" ", "-"))
+
+    def _refresh_notifications(self) -> None:
+        """Also paint the whole screen soon: Textual may forget to paint below a toast that goes while much is drawn."""
+        super()._refresh_notifications()
+        self.set_timer(TOAST_REMOVED_S, lambda: self.screen.refresh())
 
     def action_help_quit(self) -> None:
         self.notify("Nothing is selected to copy: drag over a message first; ctrl+q quits", markup=False, timeout=4)

@@ -198,6 +198,25 @@ async def test_jumps_plan_as_of_points_of_interest() -> None:
         ].reason in notice(screen)
 
 
+async def test_the_whole_screen_is_painted_once_a_notification_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Textual loses the region below a toast that is removed while other widgets are drawn."""
+    running, painted = app(), list[int]()
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        compositor = inspector(running)._compositor
+        paint = compositor.render_full_update
+
+        def record(simplify: bool = False) -> object:
+            painted.append(len(running._notifications))
+            return paint(simplify)
+
+        monkeypatch.setattr(compositor, "render_full_update", record)
+        running.notify("news", timeout=0.1)
+        await until(pilot, lambda: len(running._notifications) == 1)
+        await until(pilot, lambda: bool(painted) and painted[-1] == 0)
+        assert not inspector(running).query("Toast")
+
+
 async def test_turns_are_gone_through() -> None:
     running = app()
     async with running.run_test(size=WIDE) as pilot:

@@ -14,16 +14,19 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats import opening
 from context_tui.formats.claude_code.paths import format_project_slug
 from context_tui.library import discovery
+from context_tui.library.cache import SessionCache
 from context_tui.library.discovery import (
     OTHER_PROJECTS,
     THIS_PROJECT,
     build_entries,
     find_choices,
+    find_project_name,
     find_recorded_sessions,
     find_samples,
     find_session_infos,
     find_title,
 )
+from context_tui.library.overview import OverviewReader
 from context_tui.session.session import SessionInfo
 from tests.formats.opencode_records import rich
 
@@ -269,3 +272,16 @@ def test_where_koda_and_aider_keep_theirs(tmp_path: Path) -> None:
     named = environ | {"AIDER_CHAT_HISTORY_FILE": str(tmp_path / "chat.md")}
     assert [name for name, *_ in found("aider", named)] == [".aider.chat.history.md", "chat.md"]
     assert found("koda", {"HOME": str(tmp_path)}) == []
+
+
+def test_the_project_of_claude_code_is_the_folder_that_its_file_names(tmp_path: Path) -> None:
+    put(
+        tmp_path,
+        "-home-me-my-proj/a.jsonl",
+        1,
+        {"type": "summary"},
+        user("hello", cwd="/home/me/my.proj", uuid="1", sessionId="s"),
+    )
+    (entry,) = find_recorded_sessions({"CLAUDE_CONFIG_DIR": str(tmp_path)}, Path("/elsewhere"))
+    overview = OverviewReader(SessionCache(None)).read_overview(entry)
+    assert find_project_name(entry, overview.cwd) == "my.proj"

@@ -48,7 +48,7 @@ def test_what_is_known_of_each_newest_first(home: Path, capsys: pytest.CaptureFi
     mains = [each for each in found if not each["parent"]]
     assert names(mains) == ["compacted-session", "coding-session", "odd"]
     first, coding, odd = mains
-    assert (first["project"], first["agent"], first["compactions"]) == ("one", "claude-code", 2)
+    assert (first["project"], first["agent"], first["compactions"]) == ("ledger", "claude-code", 2)
     assert coding["context"] == {"recorded_tokens": 58_472, "window": 65_536}
     assert coding["model"] == "deepseek-chat" and coding["bytes"] > 100_000 and coding["time"] == 200
     assert "binary data" in odd["problem"] and odd["context"]["recorded_tokens"] is None

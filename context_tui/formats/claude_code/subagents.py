@@ -46,11 +46,11 @@ class AgentFiles:
 
 def list_sessions(path: Path, agent_files: AgentFiles) -> list[SessionInfo]:
     """Return a file's main session (id "") and its sub-agents, or only the sub-agent if the file is a sub-agent's."""
-    status = files.read_status(path)
-    record = _read_first_message(path) if path.stem.startswith("agent-") else None
-    if record is not None and record.isSidechain:
+    status, record = files.read_status(path), _read_first_message(path)
+    if record is not None and record.isSidechain and path.stem.startswith("agent-"):
         return [_build_agent_info(path, record, record.sessionId or "?")]
-    main = SessionInfo(str(path), FORMAT_NAME, title=path.stem, time=status.st_mtime, bytes=status.st_size)
+    cwd = record.cwd or "" if record else ""
+    main = SessionInfo(str(path), FORMAT_NAME, title=path.stem, time=status.st_mtime, bytes=status.st_size, cwd=cwd)
     names = _find_inline_agents(path)
     inline = [replace(main, id=name, title=truncate_name(name), parent=str(path)) for name in names]
     folder = path.with_suffix("") / "subagents"

@@ -254,9 +254,9 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | str]):
         self.rows.refresh_listing()
 
     @on(Input.Submitted)
-    def _open_selected(self, event: Input.Submitted) -> None:
+    def _end_filter(self, event: Input.Submitted) -> None:
         event.stop()
-        self.action_choose()
+        self.set_focus(self.rows)
 
     def on_paste(self, event: Paste) -> None:
         """Append pasted text to the filter, wherever the focus is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,15 @@ def test_an_effect_names_what_the_agent_puts_back_if_it_is_much_of_the_rest() ->
     effect = PolicyEffect("claude-code-auto", "full", 0, 44, 67_941, 0.34, True, 26_028)
     assert effect.format() == "Summarising 44 messages leaves 34 % (26.0k put back) + summary."
     assert effect._replace(tokens_put_back=280).format() == "Summarising 44 messages leaves 34 % + summary."
+
+
+def test_an_effect_names_the_policy_of_no_agent() -> None:
+    session = ct.open_session(SAMPLES / "coding-session.jsonl")
+    unknown = Session(session.facts, session.content, replace(session.info, format="crush"), len(session))
+    effects = answer(unknown).effects
+    assert [effect.is_own for effect in effects] == [False]
+    assert effects[0].format() == "Clearing 23 old results leaves 50 % (policy defect-microcompact)."
+    assert all(effect.is_own for effect in answer(session).effects)
 
 
 @given(st.dictionaries(st.sampled_from(CATEGORIES), st.integers(0, 100_000)), st.integers(0, 900_000))

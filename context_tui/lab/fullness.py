@@ -56,7 +56,7 @@ MIN_SHARE = 0.095
 
 
 class PolicyEffect(NamedTuple):
-    """Effect that a policy of the agent would have now: results that it clears or messages that it removes.
+    """Effect that a policy would have now, one of the agent if *is_own*: cleared results or removed messages.
 
     ``tokens_put_back`` counts the files and reminders that the agent inserts again; ``tokens_after`` includes them.
     """
@@ -69,12 +69,14 @@ class PolicyEffect(NamedTuple):
     share_after: float
     needs_summary: bool
     tokens_put_back: int = 0
+    is_own: bool = True
 
     def format(self) -> str:
         """Format the effect as a sentence: ``Clearing 10 old results leaves 61 %.``"""
         share = format_percent(self.share_after) if self.share_after >= MIN_SHARE else format_tokens(self.tokens_after)
         if not self.messages:
-            return f"Clearing {format_count(self.results, 'old result')} leaves {share}."
+            source = "" if self.is_own else f" (policy {self.policy})"
+            return f"Clearing {format_count(self.results, 'old result')} leaves {share}{source}."
         verb, rest = ("Summarising", " + summary") if self.needs_summary else ("Dropping", "")
         if self.tokens_put_back >= MIN_PUT_BACK_SHARE * self.tokens_after:
             share = f"{share} ({format_tokens(self.tokens_put_back)} put back)"
@@ -151,7 +153,8 @@ def compute_fullness(
     account, window = measure_context(context, token_table), session.window_at(context.at)
     tokens_left, effects, forecast = None, list[PolicyEffect](), None
     compaction = find_full_compaction(context)
-    for kind, name in (find_own_policies(session) or {"micro": DEFAULT_POLICY}).items():
+    own_policies = find_own_policies(session)
+    for kind, name in (own_policies or {"micro": DEFAULT_POLICY}).items():
         policy = POLICIES[name]
         try:
             state = build_runtime_state(context, window, len(session), forced=True, firing_only=True)
@@ -168,7 +171,9 @@ def compute_fullness(
             share = request.tokens_after / max(window.tokens, 1)
             if (account.tokens - request.tokens_after) >= MIN_SAVED_SHARE * account.tokens:
                 sizes = request.tokens_after, share, request.summary_pending, request.inserted_tokens
-                effects.append(PolicyEffect(name, kind, 0 if dropped else len(plan.changes), dropped, *sizes))
+                effects.append(
+                    PolicyEffect(name, kind, 0 if dropped else len(plan.changes), dropped, *sizes, bool(own_policies))
+                )
     parts = split_context(breakdown, account.tokens)
     return Fullness(
         account.tokens,

@@ -282,8 +282,8 @@ async def test_quitting_a_sub_agent_asks_about_what_is_below_it(folder: Path) ->
     [
         (["down", "enter"], "main"),
         (["down", "down", "enter"], "other"),
-        (["slash", *"other", "enter"], "other"),
-        (["down", "slash", *"mainx", "backspace", "enter"], "main"),
+        (["slash", *"other", "enter", "enter"], "other"),
+        (["down", "slash", *"mainx", "backspace", "enter", "enter"], "main"),
         (["slash", *"zz", "escape", "end", "home", "down", "down", "enter"], "other"),
     ],
 )
@@ -295,5 +295,5 @@ async def test_keys_that_come_at_once_act_in_their_order(folder: Path, keys: lis
         burst(app, *keys)
         await settled(pilot)
         assert inspector(app).view.session.info.path.endswith(f"{opened}.jsonl")
-        burst(app, "ctrl+o", "home", "slash", *"other", "enter")
+        burst(app, "ctrl+o", "home", "slash", *"other", "enter", "enter")
         await until(pilot, lambda: "Another thing" in drawn(app) and isinstance(app.screen, InspectorScreen))

@@ -8,6 +8,8 @@ from asyncio.subprocess import DEVNULL, PIPE, create_subprocess_exec
 from collections.abc import Sequence
 
 from context_tui.library.discovery import SessionEntry
+from context_tui.policies.registry import POLICIES
+from context_tui.policies.versions import list_own_policies
 from context_tui.text.numbers import format_count
 from context_tui.text.sanitize import sanitize
 from context_tui.tui.rendering.layout import TextPart
@@ -18,6 +20,10 @@ from context_tui.tui.widgets.text_screen import TextScreen
 MAX_SESSIONS = 2_000
 """Maximum number of sessions; a command line cannot name many more."""
 
+NO_POLICY_TEXT = """no policy of its own is known, so that there are no settings of its own to recommend.
+
+Go back with esc, open a session with enter, choose a policy with P, then press s: it sweeps the policy's settings."""
+
 
 class TuneScreen(TextScreen[None]):
     """A screen that runs ``context-tui tune`` over sessions in a child process, and shows the answer."""
@@ -25,6 +31,7 @@ class TuneScreen(TextScreen[None]):
     BINDINGS = read_bindings("tune")
 
     def __init__(self, agent: str, entries: Sequence[SessionEntry]) -> None:
+        self._agent = agent
         self._specs = [entry.spec for entry in entries[:MAX_SESSIONS]]
         sessions = format_count(len(self._specs), "session")
         self._waiting = f"Replaying many settings over {sessions}; this can take a minute. Press esc to stop.\n"
@@ -32,7 +39,10 @@ class TuneScreen(TextScreen[None]):
         self._answer = ""
 
     def on_mount(self) -> None:
-        self.run_worker(self._tune(), group="tune")
+        if list_own_policies(self._agent).get("full") in POLICIES:
+            self.run_worker(self._tune(), group="tune")
+        else:
+            self.query_one(ReadingPane).show([TextPart(sanitize(f"{self._agent}: {NO_POLICY_TEXT}"))])
 
     async def _tune(self) -> None:
         arguments = ("-m", "context_tui", "tune", *self._specs)

@@ -233,7 +233,7 @@ def test_times_that_cannot_be_read(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("UPDATE sessions SET updated_at = 'some day'")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("context_tui.formats.requests.MAX_SIZED_DATABASE_BYTES", 0)
+        patch.setattr("context_tui.formats.kit.entry_scanner.MAX_SIZED_DATABASE_BYTES", 0)
         assert [info.time for info in sessions_in(path)] == [0]
 
 
@@ -363,7 +363,7 @@ def test_a_database_that_is_written_just_now(tmp_path: Path, begun: int) -> None
 def test_a_large_database_is_listed_without_looking_into_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     records = logs.make_records(logs.make_run())
     path = logs.write_database(tmp_path / "traces.sqlite3", {"claude": records, "gemini": logs.make_gemini_records()})
-    monkeypatch.setattr("context_tui.formats.requests.MAX_SIZED_DATABASE_BYTES", 0)
+    monkeypatch.setattr("context_tui.formats.kit.entry_scanner.MAX_SIZED_DATABASE_BYTES", 0)
     assert sorted((info.id, info.parent) for info in sessions_in(path)) == [("claude", ""), ("gemini", "")]
     assert len(open_session(f"{path}#claude/agent-1")) == 4
     assert open_session(f"{path}#claude/branch-1").facts.problems == []

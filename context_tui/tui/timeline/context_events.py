@@ -56,7 +56,8 @@ def format_event_labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
         count = format_count(fact.missing_messages, "kept record")
         missing_records = f"; {count} not in the file" if fact.missing_messages else ""
         full = f"full compaction by the runtime{trigger}{size}{missing_records}"
-        return full, f"full compaction{trigger}{missing_records or size}"
+        short_size = f", {fact.pre_tokens:,} by the agent" if fact.pre_tokens else ""
+        return full, f"full compaction{trigger}{missing_records or short_size}"
     results = f"{format_count(len(fact.cleared_blocks), 'result')} cleared"
     fall = _compute_token_drop(facts, fact)
     size = f": recorded context fell by {fall:,}" if fall else ""

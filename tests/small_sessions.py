@@ -228,6 +228,54 @@ class Run:
         return self.recording
 
 
+def make_files(number: int) -> Recording:
+    """A run that reads files whole and in part, changes them, and shows, writes and mentions their lines again."""
+    run = Run(number)
+    dice, made = random.Random(f"files {number}"), run.recording
+    files = {f"/src/{name}.py": [run.words(5) for _ in range(dice.choice([4, 12, 30]))] for name in WORDS[:3]}
+    for turn in range(dice.choice([2, 4])):
+        run.user()
+        for step in range(dice.choice([3, 6])):
+            path = dice.choice(sorted(files))
+            lines, own = files[path], f"f{turn}-{step}"
+            first = dice.randrange(len(lines))
+            part, line = lines[first : first + dice.choice([2, 4, 9])], lines[first]
+            match dice.randrange(10):
+                case 0 | 1:
+                    block, body = call(own, "Read", file_path=path), "\n".join(lines)
+                case 2:
+                    block = call(own, "Read", file_path=path, offset=first + 1, limit=len(part))
+                    body = "\n".join(f"{at:>6}\t{each}" for at, each in enumerate(part, first + 1))
+                case 3:
+                    command = dice.choice([f"cat {path}", f"sed -n '{first + 1},{first + 9}p' {path}", f"make {path}"])
+                    block, body = call(own, "Bash", command=command), "\n".join(lines if "cat" in command else part)
+                case 4:
+                    lines[first] = run.words(5)
+                    block = call(own, "Edit", file_path=path, old_string=line, new_string=lines[first])
+                    body = f"The file {path} has been updated."
+                case 5:
+                    files[path] = [*part, run.words(5)]
+                    block = call(own, "Write", file_path=path, content="\n".join(files[path]))
+                    body = f"File created successfully at: {path}"
+                case 6:
+                    block = call(own, "Grep", pattern=line.split(" ")[0], path=dice.choice(["/src", path]))
+                    body = "\n".join(f"{path}:{at}:{each}" for at, each in enumerate(part, first + 1))
+                case 7:
+                    block, body = call(own, "mcp__web__fetch_page", url=f"https://host/{first}"), "\n".join(part)
+                case 8:
+                    block, body = call(own, "run_tests", module=path), "\n".join(dice.sample(lines, len(lines) // 2))
+                case _:
+                    block, body = call(own, "TodoWrite", todos=[{"content": line}]), "ok"
+            words = [text(f"I look at {line.split(' ')[1]} in {path}.")] if dice.random() < 0.5 else []
+            run.reply(*words, block)
+            made.results(result(own, body, is_error=dice.random() < 0.1), **run.later(3))
+            run.add("result", body)
+        if dice.random() < 0.3:
+            run.compact()
+        run.reply(text(f"Done: {dice.choice(files['/src/session.py'])}"), stop="end_turn")
+    return made
+
+
 def _tool(name: str, size: int) -> dict[str, Any]:
     return {"name": name, "description": "d" * size, "input_schema": {"type": "object"}}
 
@@ -321,6 +369,7 @@ NAMES = (
     *(f"{name} {number}" for name in FORMATS for number in range(min(len(SEEDS[name]), 3))),
 )
 
+FILE_NAMES = tuple(f"files {number}" for number in range(20))
 LONG_NAMES = ("scenario 4", "scenario 8", "scenario 15")
 
 
@@ -330,6 +379,8 @@ def open_small(name: str, folder: Path) -> Session:
     number, path = int(digits), folder / "session"
     if kind == "run":
         return Run(number).make().open(folder)
+    if kind == "files":
+        return make_files(number).open(folder)
     if kind == "odd":
         return from_messages(make_odd(number))
     if kind == "scenario":

@@ -65,7 +65,8 @@ def _show(value: Any) -> str:
     elif isinstance(value, re.Pattern):
         text = f"{value.pattern!r} {value.flags}"
     else:
-        text = repr(value) if isinstance(value, PLAIN) else type(value).__name__
+        is_shown = isinstance(value, PLAIN) or type(value).__name__ in LIMITS
+        text = repr(value) if is_shown else type(value).__name__
     return text if len(text) <= 120 else sha256(text.encode()).hexdigest()[:12]
 
 
@@ -88,6 +89,8 @@ def _list_defaults(module: str, owner: Any) -> Iterator[tuple[str, Any]]:
         yield from getattr(owner, "_field_defaults", {}).items()
         members = fields(owner) if is_dataclass(owner) else ()
         yield from ((each.name, each.default) for each in members if each.default is not MISSING)
+        if issubclass(owner, BaseModel):
+            yield from ((key, (field.default, *field.metadata)) for key, field in owner.model_fields.items())
         if issubclass(owner, Enum):
             yield from ((name, member.value) for name, member in owner.__members__.items())
 

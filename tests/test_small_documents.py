@@ -73,7 +73,7 @@ from context_tui.tokens.estimate_check import check_estimate
 from context_tui.tokens.measures import TokenMeasure, build_calibrated_table, build_exact_table
 from tests.formats.histories import columns
 from tests.fuzz.journey import CURVES, EAGER
-from tests.small_sessions import LONG_NAMES, NAMES, open_small
+from tests.small_sessions import FILE_NAMES, LONG_NAMES, NAMES, open_small
 
 DOCUMENTS = Path(__file__).parent / "data" / "small_documents.json"
 PHASE_PAIRS: tuple[tuple[Phase, ...], ...] = (("before_call", "user_turn"), ("after_tools",), ("before_call",))
@@ -506,6 +506,7 @@ CASES = [
         for part in PARTS
         if part not in ("triggers", "rules") or name.startswith(MADE)
     ),
+    *(f"{name} {part}" for name in FILE_NAMES for part in ("inspect", "replays")),
     *(f"{name} {part}" for name in LONG_NAMES for part in ("sizes", "cache")),
 ]
 

@@ -41,6 +41,8 @@ LEFT_OUT = (
 NOT_COPIED = (".git", ".venv*", ".bench", ".agents", "*_cache", ".hypothesis", "__pycache__", "dist", "screenshots")
 VALUE_TESTS = ("tests/test_parameter_table.py",)
 """Tests of all modules: they notice mutants that no function runs."""
+BROAD_TESTS = ("tests/test_small_documents.py", "tests/test_small_functions.py")
+"""Tests of all that the pure layers say, each of them quick: a mutant takes all that run its line."""
 PROCESS_FILES = 4
 """Files of tests for a mutant that needs a process of its own, which has to collect them."""
 TEST_SECONDS = 25
@@ -168,11 +170,11 @@ def _build_task(number: int, mutant: Mutant, lines: coverage.CoverageData, times
 
 
 def _choose_tests(tests: set[str], times: dict[str, float]) -> list[str]:
-    """Return tests that take :data:`TEST_SECONDS`, some of each file, the fastest first."""
+    """Return the broad tests, and others that take :data:`TEST_SECONDS`, some of each file, the fastest first."""
     by_file = defaultdict(list)
     for test in sorted(tests, key=lambda test: (times[test], test)):
         by_file[test.partition("::")[0]].append(test)
-    chosen, seconds = [], 0.0
+    chosen, seconds = [test for name in BROAD_TESTS for test in by_file.pop(name, ())], 0.0
     for test in chain.from_iterable(zip_longest(*by_file.values())):
         if test is not None and seconds < TEST_SECONDS:
             seconds += times[test] + 0.01

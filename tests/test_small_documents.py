@@ -368,6 +368,7 @@ def describe_triggers(session: Session, name: str) -> dict[str, Any]:
             dump([each and [each.tokens, each.source] for each in believed]),
             [chosen.runs_in_background(state, params) for state in states],
             [format_agent_settings(settings), *format_setting_lines(settings)],
+            [sorted(chosen.flat_curves), sorted(chosen.phases), chosen.needs_trigger, chosen.replan_on],
             [chosen.hint(context), format_no_firing(policy, own), format_recorded_params(policy, params, facts)],
             dump(list_parameters_in_context(chosen, params, context, at_end)),
         ]

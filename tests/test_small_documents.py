@@ -8,7 +8,6 @@ reworded sentence changes only the latter. After an intended change, write it an
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import random
 import sys
@@ -134,12 +133,6 @@ def hash_document(document: Any) -> list[str]:
     return [numbers.hexdigest()[:10], sentences.hexdigest()[:10]]
 
 
-def _print(show: Callable[..., None], *arguments: Any) -> list[str]:
-    with contextlib.redirect_stdout(io.StringIO()) as output:
-        show(*arguments)
-    return output.getvalue().splitlines()
-
-
 def list_points(session: Session, count: int) -> list[int]:
     """Up to *count* points of a session, with both ends."""
     length = len(session)
@@ -195,15 +188,14 @@ def describe_sizes(session: Session) -> dict[str, Any]:
 
 
 def describe_inspection(session: Session) -> dict[str, Any]:
-    """What ``inspect`` reports, as JSON and as text."""
+    """What ``inspect`` reports; its text belongs to the command."""
     document: dict[str, Any] = {}
     for at, measure in ((None, TokenMeasure.CALIBRATED), (len(session) // 2, TokenMeasure.OWN)):
         report = inspecting.build_report(session, at, timeline=True, measure=measure, compactions=True)
         report["session"].update(path="path", id="id")
         for problem in report["problems"]:
             problem["where"] = ""
-        lines = _print(inspecting.print_report, session, report)
-        document[f"at {at}"] = [report, [line.replace(session.info.path or "?", "path") for line in lines]]
+        document[f"at {at}"] = report
     return document
 
 
@@ -315,7 +307,7 @@ def _run_study(lab: Lab, policy: str, values: dict[str, Any], settings: StudySet
 
 
 def describe_replays(session: Session, name: str) -> dict[str, Any]:
-    """Replays of some policies with their prices, regret and back-tests, as JSON and as text."""
+    """Replays of some policies with their prices, regret and back-tests."""
     dice = random.Random(f"replays {name}")
     lab = Lab(session.with_window(dice.choice([None, 8_000, 60_000])))
     settings = StudySettings(
@@ -345,7 +337,6 @@ def describe_replays(session: Session, name: str) -> dict[str, Any]:
         report = replaying.build_report(lab, studies, backtests)
         report["session"] = None
         document["report"] = report
-        document["text"] = _print(replaying.print_report, lab, studies, backtests)[1:]
     return document
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import context_tui as ct
+from context_tui.export import files
 from context_tui.library.discovery import THIS_PROJECT, SessionEntry
 from context_tui.session.session import SessionInfo
 from context_tui.summarizer import plan_summary
@@ -105,7 +106,7 @@ async def test_a_defect_in_reading_what_is_summarised_is_told(monkeypatch: pytes
 async def test_a_defect_of_an_export_is_told_and_it_can_be_left(
     name: str, words: str, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exporting, name, fail)
+    monkeypatch.setattr(exporting if hasattr(exporting, name) else files, name, fail)
     app = Shell(ExportScreen(ct.open_session(four_turns(tmp_path))))
     async with app.run_test(size=(100, 30)) as pilot:
         if key:

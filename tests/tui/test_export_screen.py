@@ -14,6 +14,7 @@ from textual.app import App
 from textual.widgets import Input, Static
 
 import context_tui as ct
+from context_tui.export import files
 from context_tui.export.files import ExportResult
 from context_tui.session.session import Session
 from context_tui.text.files import private_folder
@@ -168,14 +169,15 @@ async def test_what_is_going_to_be_written_is_said(session: Session, size: tuple
 async def test_what_is_found_while_the_screen_is_taken_down_harms_nothing(
     session: Session, monkeypatch: pytest.MonkeyPatch, looked_for: str
 ) -> None:
-    found, real, asked = threading.Event(), getattr(export_screen, looked_for), threading.Event()
+    module = export_screen if hasattr(export_screen, looked_for) else files
+    found, real, asked = threading.Event(), getattr(module, looked_for), threading.Event()
 
     def late(*given: Any) -> Any:
         asked.set()
         found.wait(10)
         return real(*given)
 
-    monkeypatch.setattr(export_screen, looked_for, late)
+    monkeypatch.setattr(module, looked_for, late)
     app = Shell(ExportScreen(replace(session, origin="defect-compact")))
     async with app.run_test() as pilot:
         await until(pilot, asked.is_set)
@@ -229,7 +231,7 @@ async def test_what_goes_wrong_is_seen_whole_where_there_is_little_room(tmp_path
 
 async def test_losses_that_do_not_fit_are_read_by_the_arrows(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     written = ExportResult(Path("/tmp/x.jsonl"), "openai", [f"loss {number}" for number in range(40)])
-    monkeypatch.setattr(export_screen, "export", lambda *_, **__: written)
+    monkeypatch.setattr(files, "export", lambda *_, **__: written)
     app = Shell(ExportScreen(session))
     async with app.run_test(size=(60, 20)) as pilot:
         await pilot.press("enter")

@@ -110,7 +110,7 @@ def test_an_agents_own_policy_does_not_contradict_the_recorded_compactions(
     assert "codex never fires; " in ran(capsys, "replay", recorded, "-P", "codex")[1]
     assert kept not in ran(capsys, "replay", recorded, *own, "--recorded", "undo")[1] or not is_own
     page = tmp_path / "page.html"
-    ran(capsys, "report", recorded, *own, "-o", page)
+    ran(capsys, "report", recorded, *own, "--recorded", "keep", "-o", page)
     assert f" {kept}; nearest before #" in page.read_text()
 
 

@@ -525,7 +525,7 @@ def build_program_answers() -> Iterable[Any]:
         inserts = [[each.role, each.position, each.prefix, each.suffix, each.holds_summary] for each in reader.inserts]
         order = [each if isinstance(each, int) else each.prefix for each in copy.order]
         yield [error, changes, sorted(reader.dropped), inserts, order, copy.rows, len(copy.pending)]
-        yield [copy.bind_inserts([*range(length)]) for length in (3, 4, 5)]
+        yield [copy.bind_inserts(facts, [*range(length)]) for length in (3, 4, 5)]
 
 
 KINDS: dict[str, Callable[[], Iterable[Any]]] = {

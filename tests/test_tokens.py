@@ -151,7 +151,7 @@ def test_categories_add_up(messages: list[dict[str, Any]]) -> None:
     assert sum(parts.by_category.values()) == index_context(context).total
     assert sum(share.result_tokens for share in parts.by_tool) == parts.by_category["tool_result"]
     assert list(parts.by_category) == (
-        "system tools not_in_file user assistant thinking tool_use tool_result injected summary image".split()
+        "system tools not_in_file user assistant thinking tool_use tool_result injected summary image put_back".split()
     )
 
 

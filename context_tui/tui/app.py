@@ -300,7 +300,7 @@ class ContextTuiApp(App[None]):
     def _refresh_notifications(self) -> None:
         """Also paint the whole screen soon: Textual may forget to paint below a toast that goes while much is drawn."""
         super()._refresh_notifications()
-        self.set_timer(TOAST_REMOVED_S, lambda: self.screen.refresh())
+        self.set_timer(TOAST_REMOVED_S, lambda: self.screen.refresh() if self.screen_stack else None)
 
     def action_help_quit(self) -> None:
         self.notify("Nothing is selected to copy: drag over a message first; ctrl+q quits", markup=False, timeout=4)

@@ -99,6 +99,11 @@ class BodiesSnapshot(Mapping[int, Body]):
     def __init__(self, versions: dict[int, _BodyVersion], changes: int, length: int) -> None:
         self.versions, self.changes, self.length = versions, changes, length
 
+    @property
+    def version(self) -> tuple[int, int]:
+        """Two values that identify the bodies of the snapshot: the id of the table, and its number of changes."""
+        return id(self.versions), self.changes
+
     def get(self, row: int, default: object = None) -> Body | None:  # type: ignore[override]
         """Return the body in place of a block; None if the block is as recorded."""
         version = self.versions.get(row)

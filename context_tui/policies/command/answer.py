@@ -40,10 +40,11 @@ class ContextCopy:
     names: dict[Hashable, int] = field(default_factory=dict)
     pending: list[tuple[Hashable, Block]] = field(default_factory=list)
 
-    def bind_inserts(self, order: list[int]) -> bool:
+    def bind_inserts(self, facts: Facts, order: list[int]) -> bool:
         """Assign numbers to the inserts of the last answer, or return False if *order* does not begin with the copy."""
         if len(order) < len(self.order):
             return False
+        self.facts = facts  # those that include the inserts
         pending = iter(self.pending)
         for place, entry in enumerate(self.order if self.pending else ()):
             if isinstance(entry, Insert):

@@ -134,12 +134,12 @@ class CommandPolicy(BasePolicy):
 
     def _continues(self, copy: ContextCopy, context: Context, order: list[int], params: Params) -> bool:
         return (
-            copy.facts is context.facts
+            copy.facts.problems is context.facts.problems  # which copies with more messages share
             and self._program.is_running
             and context.at > self._last_at
             and params == self._last_params
             and getattr(context.replacements, "version", None) == self._version
-            and copy.bind_inserts(order)
+            and copy.bind_inserts(context.facts, order)
         )
 
     def _send_messages(self, copy: ContextCopy, context: Context, numbers: Sequence[int]) -> list[dict[str, Any]]:

@@ -254,9 +254,9 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | str]):
         self.rows.refresh_listing()
 
     @on(Input.Submitted)
-    def _end_filter(self, event: Input.Submitted) -> None:
+    def _open_selected(self, event: Input.Submitted) -> None:
         event.stop()
-        self.set_focus(self.rows)
+        self.action_choose()
 
     def on_paste(self, event: Paste) -> None:
         """Append pasted text to the filter, wherever the focus is."""

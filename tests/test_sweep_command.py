@@ -44,6 +44,7 @@ def written(folder: Path, turns: int, model: str = "claude-sonnet-4-5") -> Path:
         made.assistant(text("done"), use=usage(0, read=size + 2_000), model=model)
         size += 2_020
     folder.mkdir(parents=True, exist_ok=True)
+    made.lines = [line.replace(b'"/project"', f'"/{folder.name}"'.encode()) for line in made.lines]
     return made.write(folder)
 
 

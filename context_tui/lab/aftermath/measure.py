@@ -1,9 +1,10 @@
 """Measure what an agent did after each recorded compaction, and at matched points of the same session.
 
-A *match* of a compaction is a call that is as many calls after the start of its turn (about as many, if no call is
-exactly as many), with no compaction within ``NEAR_CALLS`` calls. The cost of a compaction in calls is the number of
-calls up to the first edit, or else to the end of the turn, minus the mean of that number over its matches. This cost
-per 1,000 removed tokens is λ; ``context_tui.lab.price.pricing`` computes the λ at which a policy saves nothing.
+A *match* of a compaction is a call at the same distance, in calls, from the start of its turn (or about the same, if
+no call has exactly that distance), with no compaction within ``NEAR_CALLS`` calls. The cost of a compaction in calls
+is the number of calls up to the first edit, or else to the end of the turn, minus the mean of that number over its
+matches. This cost per 1,000 removed tokens is λ; ``context_tui.lab.price.pricing`` computes the λ at which a policy
+saves nothing.
 """
 
 from __future__ import annotations

@@ -42,7 +42,11 @@ def test_settings_are_small_regular_files(tmp_path: Path, name: str, make: Calla
     }.get(name)
     program = [sys.executable, "-m", "context_tui", *(command or [])]
     if not command:
-        program = [sys.executable, "-c", "import sys; from context_tui.app.state import *; read_state(state_path())"]
+        program = [
+            sys.executable,
+            "-c",
+            "import sys; from context_tui.app.state import *; read_state(find_state_path())",
+        ]
     done = subprocess.run(
         list(map(str, program)),
         env={

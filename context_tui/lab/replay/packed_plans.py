@@ -34,20 +34,16 @@ class PackedPlan:
         self._own_parts, self._template = msgspec.msgpack.encode(_get_own_parts(plan)), template
 
     def __call__(self) -> Plan:
-        own_parts: list[Any] = msgspec.msgpack.decode(self._own_parts)
-        at, epoch_start, rewrite, length, reason, source, value, threshold, rows, saved, report, first, *body = (
-            own_parts
-        )
+        at, epoch_start, rewrite, length, *others = msgspec.msgpack.decode(self._own_parts)
+        reason, source, value, threshold, rows, saved, report, first, *body = others
         plan: Any = self._template
         order = OrderPrefix(plan.context.order.shared, length)
         bodies = BodiesSnapshot(plan.context.replacements.versions, *body)
         places = {"at": at, "order": order, "epoch_start": epoch_start, "last_rewrite": rewrite}
         context = replace(plan.context, **places, replacements=bodies, memo={})
         trigger = replace(plan.trigger, reason=reason, source=source, value=value, threshold=threshold)
-        changes, selector = (
-            UniformChanges(rows, plan.changes.change),
-            replace(plan.keep_reason.selector, context=context),
-        )
+        changes = UniformChanges(rows, plan.changes.change)
+        selector = replace(plan.keep_reason.selector, context=context)
         reasons = KeepReasons(selector, first, plan.keep_reason.freed_enough)
         parts = {"changes": changes, "report": report, "keep_reason": reasons, "tokens_saved": saved}
         built: Plan = replace(plan, context=context, trigger=trigger, **parts)

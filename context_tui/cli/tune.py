@@ -75,8 +75,8 @@ def run(arguments: Sequence[str]) -> int:
             | {
                 "agent": each.agent,
                 "windows": [
-                    {"tokens": size, "sessions": count, "included": counts is each.windows}
-                    for counts in (each.windows, each.left_out)
+                    {"tokens": size, "sessions": count, "included": is_included}
+                    for is_included, counts in ((True, each.windows), (False, each.left_out))
                     for size, count in counts.items()
                 ],
                 "extra_calls": vars(each.extra_calls) if each.extra_calls else None,

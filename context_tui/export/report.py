@@ -13,7 +13,7 @@ from pathlib import PurePath, PureWindowsPath
 from typing import Any, NamedTuple
 
 from context_tui.compaction.recorded_compactions import COMPACTION_SIZE_HEADS, find_recorded_compactions
-from context_tui.lab.fullness import PART_NAMES, compute_fullness
+from context_tui.lab.fullness import PART_NAMES, compute_calibrated_fullness
 from context_tui.lab.price.report import VERDICT_TEXTS, format_break_even, format_savings
 from context_tui.lab.regret.cases import RegretCase
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT, format_firing, format_never_fired, format_replay_label
@@ -27,9 +27,8 @@ from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag
 from context_tui.text.numbers import format_count, format_percent, format_saving
 from context_tui.text.sanitize import sanitize_line
-from context_tui.tokens.breakdown import categorize_block, measure_breakdown
+from context_tui.tokens.breakdown import categorize_block
 from context_tui.tokens.context_index import index_context
-from context_tui.tokens.measures import build_calibrated_table
 
 MAX_PROMPT_LENGTH = 300
 """Maximum length of a typed prompt, in characters."""
@@ -100,8 +99,7 @@ def build_session_sections(lab: Lab, studies: Sequence[Study], *, with_text: boo
     """
     session, info = lab.session, lab.session.info
     name = f"{PurePath(info.path).name}#{info.id}" if info.id else PurePath(info.path).name
-    context, table = session.context_at(), build_calibrated_table(session.facts)
-    fullness = compute_fullness(session, context, measure_breakdown(context, table), table)
+    fullness = compute_calibrated_fullness(session, session.context_at())
     parts = [(PART_NAMES[part.category], part.tokens) for part in fullness.list_parts()]
     charts: list[Bar | SizeChart] = [Bar(parts, fullness.window.tokens)]
     if lab.recording.calls:

@@ -21,9 +21,9 @@ from context_tui.session.window import Window
 from context_tui.text.files import read_toml
 from context_tui.text.numbers import format_count, format_percent, format_tokens
 from context_tui.text.sanitize import make_visible
-from context_tui.tokens.breakdown import Breakdown, fit_categories, scale_tokens
+from context_tui.tokens.breakdown import Breakdown, fit_categories, measure_breakdown, scale_tokens
 from context_tui.tokens.context_size import SizeSource, measure_context
-from context_tui.tokens.measures import TokenTable
+from context_tui.tokens.measures import TokenTable, build_calibrated_table
 
 PART_NAMES: dict[str, str] = read_toml("context_tui.lab", "fullness.toml")["parts"]
 """Names of the parts of a context; ``rest`` stands for all small parts together."""
@@ -186,6 +186,12 @@ def compute_fullness(
         calls_range=(forecast.low, forecast.high) if forecast else None,
         compaction=compaction,
     )
+
+
+def compute_calibrated_fullness(session: Session, context: Context) -> Fullness:
+    """Compute the fullness of a context by the calibrated token measure."""
+    token_table = build_calibrated_table(session.facts)
+    return compute_fullness(session, context, measure_breakdown(context, token_table), token_table)
 
 
 def find_full_compaction(context: Context) -> Compaction | None:

@@ -325,6 +325,7 @@ class Facts:
         self.holds_requests = False  # whether the file contains whole requests
         self.system_records = 0  # number of records among the messages that hold the system prompt
         self.size_basis: SizeBasis | None = None  # copies only
+        self._origin = object()  # the same in all copies
         self.input_includes_cache = False  # whether the provider reports cached tokens as input tokens
 
         self._append_record, self._append_message = make_record_appender(self), make_message_appender(self)
@@ -344,6 +345,10 @@ class Facts:
         for name in ("repeated_calls", "repeated_results"):
             setattr(facts, name, {call: rows.copy() for call, rows in getattr(self, name).items()})
         return facts
+
+    def has_origin_of(self, other: Facts) -> bool:
+        """Return whether the facts are a copy of *other*, or both are copies of the same facts."""
+        return self._origin is other._origin
 
     def add_message(self, role: Role, flags: int = 0, time: int = -1) -> int:
         """Append a message, and return its number."""

@@ -383,9 +383,8 @@ class Controller:
         """Move the planning point to where the policy next fires, wrapping around."""
         at = self.next_firing
         if at is None or at < 0:
-            raise CommandRefused(
-                "Still finding where the policy fires" if at is None else "The policy never fires here"
-            )
+            reason = "Still finding where the policy fires" if at is None else "The policy never fires here"
+            raise CommandRefused(reason)
         self.plan_before(at)
 
     def move_to_compaction(self, step: int) -> None:

@@ -89,14 +89,11 @@ def compute_early_answer(info: SessionInfo, at: int | None, window: int | None) 
     """
     from context_tui.formats.base import scan
     from context_tui.formats.opening import make_scanner
-    from context_tui.lab.fullness import compute_fullness
-    from context_tui.tokens.breakdown import measure_breakdown
-    from context_tui.tokens.measures import build_calibrated_table
+    from context_tui.lab.fullness import compute_calibrated_fullness
 
     session = scan(make_scanner(info)).with_window(window)
     context = session.context_at(None if at is None else min(max(at, 0), len(session)))
-    token_table = build_calibrated_table(session.facts)
-    fullness = compute_fullness(session, context, measure_breakdown(context, token_table), token_table)
+    fullness = compute_calibrated_fullness(session, context)
     return EarlyAnswer(context.at, fullness.sentences, pickle.dumps(fullness))
 
 

@@ -122,6 +122,18 @@ def test_an_answer_about_another_point_is_not_shown(slow: Slow) -> None:
     assert "123k" not in text
 
 
+def test_an_answer_gives_way_to_what_was_measured_for_good() -> None:
+    session = ct.open_session(SAMPLES / "coding-session.jsonl")
+    fullness = compute_fullness_of(session)
+    header = HeaderBar(lambda message: None)
+    header.show_early_answer(len(session), fullness._replace(tokens=123_456))
+    header.show(session, session.context_at(None))
+    assert "123k" in "".join(run[0] for line in header._build_lines(120, 4) for run in line)
+    header.show(session, session.context_at(None), fullness)
+    header.show(session, session.context_at(None))  # as a copy whose results are cleared: as long, not measured yet
+    assert "123k" not in "".join(run[0] for line in header._build_lines(120, 4) for run in line)
+
+
 def compute_fullness_of(session: ct.Session) -> Fullness:
     context = session.context_at(None)
     return compute_fullness(session, context, measure_breakdown(context))

@@ -134,7 +134,7 @@ class CommandPolicy(BasePolicy):
 
     def _continues(self, copy: ContextCopy, context: Context, order: list[int], params: Params) -> bool:
         return (
-            copy.facts.problems is context.facts.problems  # which copies with more messages share
+            context.facts.has_origin_of(copy.facts)
             and self._program.is_running
             and context.at > self._last_at
             and params == self._last_params

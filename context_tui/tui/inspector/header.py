@@ -101,7 +101,7 @@ class HeaderBar(styled_text.LinesPane):
         self._early_fullness: Fullness | None = None
 
     def show_early_answer(self, at: int, fullness: Fullness) -> None:
-        """Show *fullness* while the session is read; then until the context before message *at* is measured."""
+        """Show *fullness* while the session is read, and then before message *at*, until a context is measured."""
         self._early_at, self._early_fullness = at, fullness
         self.refresh()
 
@@ -130,6 +130,8 @@ class HeaderBar(styled_text.LinesPane):
         self._shown_context, self._token_table, self._fullness = context, token_table, fullness
         self._progress, self._is_following = progress, following
         self._read_messages = 0 if progress < 1 and not len(session) else None
+        if fullness is not None:  # the early answer would be wrong for a copy of the same length
+            self._early_fullness = None
         self.refresh()
 
     def show_progress(self, progress: float, messages: int) -> None:

@@ -400,7 +400,7 @@ def draw_part(kind: type[BaseModel], dice: random.Random, count: int) -> dict[st
 
 
 def draw_value(kind: Any, bounds: tuple[Any, Any], dice: random.Random) -> Any:
-    """A value of a type."""
+    """A random value for a field of type *kind*, often at one of its *bounds*."""
     arguments = [each for each in get_args(kind) if each is not type(None)]
     if get_origin(kind) is Literal:
         return dice.choice(arguments)

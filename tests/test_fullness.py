@@ -54,16 +54,18 @@ def test_the_answer_in_words() -> None:
 
 def test_an_effect_names_what_the_agent_puts_back_if_it_is_much_of_the_rest() -> None:
     effect = PolicyEffect("claude-code-auto", "full", 0, 44, 67_941, 0.34, True, 26_028)
-    assert effect.format() == "Summarising 44 messages leaves 34 % (26.0k put back) + summary."
+    assert effect.format() == "Summarising 44 messages leaves 34 % (26.0k of it restored by the agent) + summary."
     assert effect._replace(tokens_put_back=280).format() == "Summarising 44 messages leaves 34 % + summary."
 
 
 def test_an_effect_names_the_policy_of_no_agent() -> None:
     session = ct.open_session(SAMPLES / "coding-session.jsonl")
-    unknown = Session(session.facts, session.content, replace(session.info, format="crush"), len(session))
+    unknown = Session(session.facts, session.content, replace(session.info, format="openai"), len(session))
     effects = answer(unknown).effects
     assert [effect.is_own for effect in effects] == [False]
-    assert effects[0].format() == "Clearing 23 old results leaves 50 % (policy defect-microcompact)."
+    assert effects[0].format() == (
+        "Clearing 23 old results leaves 50 % (by defect-microcompact: no rule of this agent is known)."
+    )
     assert all(effect.is_own for effect in answer(session).effects)
 
 

@@ -41,7 +41,7 @@ NAMES = (
     "none defect koda agent-sdk claude-code-auto claude-code-micro claude-code-micro-by-size anthropic-clear-tool-uses "
     "anthropic-compact codex opencode-prune opencode-compact gemini-compress gemini-masking langchain-clear "
     "langchain-summarize deepagents openhands-masking openhands-condenser swe-agent-last-n cline roo-condense "
-    "roo-truncate goose pi letta hermes aider claude-code-idle agent-framework"
+    "roo-truncate goose crush pi letta hermes aider claude-code-idle agent-framework"
 ).split()
 """Every one that there is, besides the seven older policies."""
 
@@ -80,6 +80,8 @@ def test_it_parts_no_call_from_its_result(name: str) -> None:
         ("deepagents", 200_000, 170_000),  # at least 0.85 of a known window
         ("gemini-compress", 1_048_576, 524_288),  # at least half the window
         ("goose", 200_000, 160_001),  # above 0.8 of the window
+        ("crush", 200_000, 160_000),  # at least four fifths of a window up to 200,000
+        ("crush", 400_000, 380_000),  # at least a larger window less 20,000
         ("pi", 200_000, 183_617),  # above the window less 16,384
     ],
 )
@@ -91,10 +93,15 @@ def test_the_recorded_size_at_which_it_fires(tmp_path: Path, policy: str, window
 
 @pytest.mark.parametrize(
     ("policy", "prompt", "output"),
-    [("claude-code-auto", 160_000, 7_000), ("codex", 170_000, 10_000), ("pi", 180_000, 3_617)],
+    [
+        ("claude-code-auto", 160_000, 7_000),
+        ("codex", 170_000, 10_000),
+        ("crush", 150_000, 10_000),
+        ("pi", 180_000, 3_617),
+    ],
 )
 def test_output_of_the_last_reply_counts(tmp_path: Path, policy: str, prompt: int, output: int) -> None:
-    """Claude Code, Codex and pi take the usage of the last reply in all."""
+    """Claude Code, Codex, crush and pi take the usage of the last reply in all."""
     assert fires(recorded(tmp_path, prompt, output=output), policy, window=200_000)
     assert not fires(recorded(tmp_path, prompt, output=output - 1), policy, window=200_000)
 

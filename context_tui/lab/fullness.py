@@ -9,6 +9,7 @@ from statistics import fmean, pvariance
 from typing import NamedTuple
 
 from context_tui.compaction.next_request import compute_next_request
+from context_tui.compaction.plan import Trigger
 from context_tui.errors import PlanError
 from context_tui.policies.parameter_space import build_recorded_params
 from context_tui.policies.registry import DEFAULT_POLICY, POLICIES
@@ -52,13 +53,14 @@ class ContextPart(NamedTuple):
 
 
 MIN_SHARE = 0.095
-"""Share of the window below which an effect is stated in tokens, because a rounded percentage would hide it."""
+"""Share of the window below which an effect is stated in tokens, too, because a rounded percentage would hide it."""
 
 
 class PolicyEffect(NamedTuple):
     """Effect that a policy would have now, one of the agent if *is_own*: cleared results or removed messages.
 
     ``tokens_put_back`` counts the files and reminders that the agent inserts again; ``tokens_after`` includes them.
+    ``due`` says when it would happen, as in ``due now`` or ``due at 240k``, unless a forecast of calls does.
     """
 
     policy: str
@@ -70,17 +72,23 @@ class PolicyEffect(NamedTuple):
     needs_summary: bool
     tokens_put_back: int = 0
     is_own: bool = True
+    due: str = ""
 
     def format(self) -> str:
         """Format the effect as a sentence: ``Clearing 10 old results leaves 61 %.``"""
-        share = format_percent(self.share_after) if self.share_after >= MIN_SHARE else format_tokens(self.tokens_after)
+        verb, noun, rest = "Dropping", format_count(self.messages, "message"), ""
         if not self.messages:
-            source = "" if self.is_own else f" (policy {self.policy})"
-            return f"Clearing {format_count(self.results, 'old result')} leaves {share}{source}."
-        verb, rest = ("Summarising", " + summary") if self.needs_summary else ("Dropping", "")
+            verb, noun = "Clearing", format_count(self.results, "old result")
+        elif self.needs_summary:
+            verb, rest = "Summarising", " + summary"
+        details = [format_tokens(self.tokens_after)] if self.share_after < MIN_SHARE else []
         if self.tokens_put_back >= MIN_PUT_BACK_SHARE * self.tokens_after:
-            share = f"{share} ({format_tokens(self.tokens_put_back)} put back)"
-        return f"{verb} {format_count(self.messages, 'message')} leaves {share}{rest}."
+            details.append(f"{format_tokens(self.tokens_put_back)} of it restored by the agent")
+        details += [self.due] if self.due else []
+        if not self.is_own:
+            details.append(f"{self.policy}: no rule of this agent is known")
+        note = f" ({', '.join(details)})" if details else ""
+        return f"{verb} {noun} leaves {format_percent(self.share_after)}{note}{rest}."
 
 
 class Fullness(NamedTuple):
@@ -170,9 +178,19 @@ def compute_fullness(
             request, dropped = compute_next_request(plan, token_table=token_table), plan.messages_dropped
             share = request.tokens_after / max(window.tokens, 1)
             if (account.tokens - request.tokens_after) >= MIN_SAVED_SHARE * account.tokens:
-                sizes = request.tokens_after, share, request.summary_pending, request.inserted_tokens
                 effects.append(
-                    PolicyEffect(name, kind, 0 if dropped else len(plan.changes), dropped, *sizes, bool(own_policies))
+                    PolicyEffect(
+                        name,
+                        kind,
+                        0 if dropped else len(plan.changes),
+                        dropped,
+                        request.tokens_after,
+                        share,
+                        request.summary_pending,
+                        request.inserted_tokens,
+                        bool(own_policies),
+                        "" if kind == "full" and (forecast or compaction) else _format_due(trigger),
+                    )
                 )
     parts = split_context(breakdown, account.tokens)
     return Fullness(
@@ -186,6 +204,12 @@ def compute_fullness(
         calls_range=(forecast.low, forecast.high) if forecast else None,
         compaction=compaction,
     )
+
+
+def _format_due(trigger: Trigger) -> str:
+    if trigger.fires:
+        return "due now"
+    return f"due at {format_tokens(trigger.threshold)}" if trigger.threshold and trigger.unit == "tokens" else ""
 
 
 def compute_calibrated_fullness(session: Session, context: Context) -> Fullness:

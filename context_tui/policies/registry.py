@@ -28,7 +28,7 @@ PRESETS = (
     *("claude-code-idle", "anthropic-clear-tool-uses", "anthropic-compact", "codex", "opencode-prune"),
     *("opencode-compact", "gemini-compress", "gemini-masking", "langchain-clear", "langchain-summarize", "deepagents"),
     *("openhands-masking", "openhands-condenser", "swe-agent-last-n", "cline", "roo-condense", "roo-truncate"),
-    *("goose", "pi", "letta", "hermes", "aider", "agent-framework"),
+    *("goose", "crush", "pi", "letta", "hermes", "aider", "agent-framework"),
 )
 """Policies that are TOML files in the folder ``presets``: the rules of known runtimes."""
 

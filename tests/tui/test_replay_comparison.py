@@ -433,7 +433,7 @@ def test_a_policy_that_never_fires_says_what_came_first() -> None:
     assert words == "agent-sdk-prune never fires; no recorded usage, which is all that it looks at"
     first = formatting.format_never_fires(with_compaction)
     assert first.startswith("agent-sdk-prune never fires; ")
-    assert first.endswith(", where recorded compactions come first: r undoes them")
+    assert first.endswith(", where recorded compactions come first: i undoes them")
 
 
 def test_a_policy_that_counts_less_than_there_is_says_so(tmp_path: Path) -> None:

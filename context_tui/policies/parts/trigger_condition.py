@@ -92,6 +92,7 @@ class TriggerCondition(Part):
             window).
         at_least, at_most: lower and upper bound for that limit, in tokens.
         above: whether the condition fails at exactly the limit.
+        min_window, max_window: smallest and largest window, in tokens, to which the condition applies.
         whole_percent: whether the used share of the window is rounded down to whole percent.
         whole_window: whether the window is the model's, even if the agent uses only a part of it.
     """
@@ -112,7 +113,8 @@ class TriggerCondition(Part):
     all: tuple[TriggerCondition, ...] = ()
     above: bool = False
     unknown_window: int | None = Field(default=None, ge=1, le=10_000_000)
-    min_window: int | None = Field(default=None, ge=1, le=10_000_000)
+    min_window: int = Field(default=0, ge=0, le=10_000_000)
+    max_window: int = Field(default=10_000_000, ge=1, le=10_000_000)
     whole_percent: bool = False
     whole_window: bool = False
 
@@ -135,15 +137,15 @@ class TriggerCondition(Part):
         return state.window.model_tokens if self.whole_window else state.window.tokens
 
     def compute_limit(self, state: RuntimeState) -> int | None:
-        """Return the size limit in tokens (the lowest if conditions are combined), or None if no condition has one."""
+        """Return the size limit in tokens (the lowest if conditions are combined), or None if none applies."""
         if self.any or self.all:
             limits = (condition.compute_limit(state) for condition in (*self.any, *self.all))
             return min((limit for limit in limits if limit is not None), default=None)
         if self.tokens is not None:
             return self.tokens or None
-        if self.share is None and self.reserve is None:
-            return None
         window = self.compute_window(state)
+        if (self.share is None and self.reserve is None) or not self.min_window <= window <= self.max_window:
+            return None
         limit = window if self.share is None else int(self.share * window)
         if self.whole_percent and self.share is not None:
             limit = -(-window * round(self.share * 10_000) // 10_000)
@@ -168,10 +170,10 @@ class TriggerCondition(Part):
             return self._compare(state.message_count, self.messages, "messages", "messages", "counted")
         if self.tool_uses is not None:
             return self._compare(state.result_count, self.tool_uses, "tool results", "results", "counted")
-        limit = self.compute_limit(state) or 0
-        if self.min_window is not None and self.compute_window(state) < self.min_window:
-            reason = f"the window is smaller than {self.min_window:,}"
-            return Trigger(False, reason, None, limit, "the window")
+        limit = self.compute_limit(state)
+        if limit is None:
+            size_name = "smaller" if self.compute_window(state) < self.min_window else "larger"
+            return Trigger(False, f"the window is {size_name} than those of this rule", source="the window")
         tokens, source = size.compute_belief(state)
         if tokens is None:
             return Trigger(False, "no recorded usage, which is all that it looks at", None, limit, "unknown")

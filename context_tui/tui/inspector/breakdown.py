@@ -16,6 +16,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.visual import Visual
 
+from context_tui.formats.base import KINDS_AFTER_COMPACTION
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts
 from context_tui.session.values import Kind
@@ -89,7 +90,8 @@ def build_breakdown_rows(
         rows.append(BreakdownRow("no messages in this context"))
     rows += _open_rows(_sort_rows(_build_category_rows(parts), total, by_size), sizes.prompt, opened)
     if parts.by_category.get("not_in_file"):
-        kinds = ", ".join(sizes.unrecorded) or "text of unknown kinds"
+        counted_apart = KINDS_AFTER_COMPACTION if parts.by_category.get("put_back") else ()
+        kinds = ", ".join(kind for kind in sizes.unrecorded if kind not in counted_apart) or "text of unknown kinds"
         source = "the recorded size of the first request, less its content. In the header, it is system+tools"
         rows.append(BreakdownRow(f"not in the file: {kinds}; {source}"))
     if sizes.token_table:

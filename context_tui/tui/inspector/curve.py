@@ -38,7 +38,9 @@ def draw_curve(
     name = name.rpartition(".")[2]
     high, low = max(tokens), min(tokens)
     if low == high:
-        forms = (f"{name} does not change the next request", "same next request at any value", "no effect")
+        forms = (f"{name} does not change the next request", "no value changes the next request", "no effect")
+        if "trigger" in name:
+            forms = f"{name} sets when it fires, not what remains", "sets when, not what remains", "sets when"
         return [[(choose_form(forms if len(tokens) > 1 else ("only one value",), width), MUTED)]]
     numbers = [float(value) for value in values]
     current_column = find_nearest(numbers, float(current)) if current is not None else -1

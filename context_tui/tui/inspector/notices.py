@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import PurePath
 
-from context_tui.policies.parameter_space import get_value
-from context_tui.policies.parameters import Parameter
 from context_tui.policies.registry import POLICIES
-from context_tui.policies.scales import Number, format_number
 from context_tui.session.session import Session
 from context_tui.session.values import RecordKind
 from context_tui.text.numbers import format_count, format_percent
@@ -20,65 +17,34 @@ from context_tui.tui.terminal.cells import choose_form
 from context_tui.tui.view import View
 
 NEWS_TIMEOUT_S = 12
-MAX_STEPS = 200
-"""Steps of a slider that are tried to find the value at which a policy fires."""
 MAX_WRAP_LOSS = 12
 """Cells that a wrapped line is assumed to leave blank at its end."""
 
 
-def format_next_step(view: View, next_firing: int | None, parameters: Iterable[Parameter], width: int = 200) -> str:
+def format_next_step(view: View, next_firing: int | None, width: int = 200) -> str:
     """Format the key to try next, as in ``Next: a summarises in a copy``, or "" if nothing can be planned.
 
     *next_firing* is the message before which the policy would next have fired, -1 if it never would, or None if it is
-    unknown. *parameters* are the policy's settings.
+    unknown.
     """
     plan = view.plan
     if plan is None or view.applied or not len(view.context):
         return ""
     is_active = plan.trigger.fires or plan.trigger.by_hand
-    if not is_active:
-        if next_firing is None:
-            return ""
-        if next_firing >= 0:
-            point = f"Next: ! goes to #{next_firing:,}"
-            forms = f"{point}, where it would have fired", f"{point}, where it fires", point
-            return choose_form(forms, width // 2)
-        for parameter in parameters if plan.has_changes else ():
-            if step := _find_step_to_firing(view, parameter):
-                arrow, value = step
-                trial = f"{arrow} tries {parameter.name}={format_number(value)}"
-                return choose_form((f"{trial}, which would fire here", f"{trial}, which fires", trial), width)
-    if not plan.has_changes or not is_active:
+    if not is_active and next_firing is None:
+        return ""
+    if not is_active and next_firing is not None and next_firing >= 0:
+        point = f"Next: ! goes to #{next_firing:,}"
+        return choose_form((f"{point}, where it would have fired", f"{point}, where it fires", point), width // 2)
+    if not plan.has_changes:
         return "Next: P chooses another policy"
     effect = "drops messages" if plan.messages_dropped else "clears what is old"
-    return f"Next: a {'summarises' if plan.needs_summary else effect} in a copy"
-
-
-def _find_step_to_firing(view: View, parameter: Parameter) -> tuple[str, Number] | None:
-    """Return the arrow key that moves a setting to the nearest value at which the policy fires, and that value.
-
-    Return None if no value makes the policy fire, or if the setting belongs to a policy in a chain.
-    """
-    policy, params, scale = POLICIES[view.policy], view.policy_params, parameter.scale
-    value = None if parameter.owner else parameter.get_effective_value(get_value(policy, params, parameter.name))
-    if scale is None or value is None:
-        return None
-    tried_values = {value}
-    for steps in range(1, MAX_STEPS):
-        moves = ("←", scale.step_value(value, -steps)), ("→", scale.step_value(value, steps))
-        new_moves = [move for move in moves if move[1] not in tried_values]
-        if not new_moves:  # both ends of the slider are reached
-            return None
-        for arrow, moved in new_moves:
-            if policy.trigger(view.runtime_state, params.model_copy(update={parameter.name: moved})).fires:
-                return arrow, moved
-            tried_values.add(moved)
-    return None
+    return f"Next: a {'summarises' if plan.needs_summary else effect}{'' if is_active else ' now'}, in a copy"
 
 
 def format_key_hint(*, demo: bool, settings: str = "", width: int = 200) -> str:
     """Format a hint on the first keys to press, or on restored *settings*, in the longest form that fits *width*."""
-    all_keys = "Z turns with their tokens, P policy, ←→ its value, > what it changes, l replay, ? all keys"
+    all_keys = "b what fills it, Z turns with their tokens, P policy, ←→ its value, l replay, ? all keys"
     forms = [all_keys]
     if settings:
         forms = [
@@ -86,9 +52,10 @@ def format_key_hint(*, demo: bool, settings: str = "", width: int = 200) -> str:
             "Settings as you left them   backspace resets, ? all keys",
         ]
     elif demo:
-        forms = [f"Sample session: {all_keys}", "Sample session: Z turns, P policy, ←→ value, l replay, ? keys"]
-    forms += ["Z turns, P policy, ←→ value, l replay, ? keys", "Z turns, P policy, l replay, ? keys", "Z turns, ? keys"]
-    return choose_form((*forms, "? keys", ""), width)
+        forms = [f"Sample session: {all_keys}", "Sample session: b what fills it, Z turns, P policy, ? keys"]
+    short = "b what fills it, Z turns"
+    forms += [f"{short}, P policy, ←→ value, l replay, ? keys", f"{short}, l replay, ? keys", f"{short}, ? keys"]
+    return choose_form((*forms, "Z turns, ? keys", "? keys", ""), width)
 
 
 def fit_notice(text: str, width: int) -> str:

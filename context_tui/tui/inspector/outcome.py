@@ -183,7 +183,7 @@ def format_trigger_variants(plan: Plan, next_firing: int | None) -> list[Paragra
     if not trigger.fires and next_firing is not None:
         idle = "the recording compacts here" if find_full_compaction(plan.context) else "nor so far"
         point = f"fires at #{next_firing:,}, press\u00a0!" if next_firing >= 0 else idle
-        verdict_runs = [(f"{verdict} (", style), (f"{point})", style if next_firing >= 0 else MUTED)]
+        verdict_runs = [(verdict, style), (f" ({point})", style if next_firing >= 0 else MUTED)]
         shortest = [[(point if next_firing >= 0 else "would not have fired so far", style)]]
     # The colon belongs to the run before it, because lines are broken between the words of a run.
     opening: list[Run] = [*verdict_runs[:-1], (f"{verdict_runs[-1][0]}: ", verdict_runs[-1][1])]

@@ -180,9 +180,8 @@ class InspectorPanes:
         if controller.is_fresh and not is_low:
             options = controller.options
             settings = "" if options.policy or options.settings else format_settings(view.params)
-            parameters = screen.query_one(ParameterPanel).rows.parameters
             if not controller.is_following:
-                step = notices.format_next_step(view, controller.next_firing, parameters, width)
+                step = notices.format_next_step(view, controller.next_firing, width)
             keys = notices.format_key_hint(demo=options.demo, settings=settings, width=width - len(step) - 3)
         lines = 1 if is_low or keys else 2
         points = [] if view.at is None else controller.jump_points  # costly, and named only before a point

@@ -165,7 +165,7 @@ def format_never_fires(comparison: PolicyComparison) -> str:
     lane, replay = comparison.selected_lane, comparison.replay
     later_events = (event for call, events in comparison.context_events.items() if call for event in events)
     is_preceded = comparison.settings.recorded == "keep" and any(map(is_compaction, later_events))
-    remedy = ", where recorded compactions come first: r undoes them" if is_preceded else ""
+    remedy = ", where recorded compactions come first: i undoes them" if is_preceded else ""
     # The policy may act at the end of the recording, where no call follows.
     plan = lane.view.plan
     fires_at_end = plan is not None and lane.view.at is None and plan.trigger.fires and plan.has_changes

@@ -27,7 +27,7 @@ CATEGORY_STYLES = {
     "tools": CategoryStyle("tool schemas", _PROMPT_LABEL, "║", "$text-secondary"),
     "not_in_file": CategoryStyle("system prompt and tools, not in the file", _PROMPT_LABEL, "║", "$text-secondary"),
     "summary": CategoryStyle("summaries", "summary", "▀", "$text-accent"),
-    "put_back": CategoryStyle("put back after compaction, not in the file", "put back", "╫", GOOD),
+    "put_back": CategoryStyle("restored after compaction, not in the file", "restored", "╫", GOOD),
     "user": CategoryStyle("user", "user", "█", GOOD),
     "injected": CategoryStyle("injected", "injected", "┼", GOOD),
     "assistant": CategoryStyle("assistant", "assistant", "▓", PRIMARY),

@@ -60,7 +60,7 @@ class PolicyEffect(NamedTuple):
     """Effect that a policy would have now, one of the agent if *is_own*: cleared results or removed messages.
 
     ``tokens_put_back`` counts the files and reminders that the agent inserts again; ``tokens_after`` includes them.
-    ``due`` says when it would happen, as in ``due now`` or ``due at 240k``, unless a forecast of calls does.
+    ``due`` says when it happens, as in ``now`` or ``at 240k``, unless a forecast of calls does.
     """
 
     policy: str
@@ -74,8 +74,8 @@ class PolicyEffect(NamedTuple):
     is_own: bool = True
     due: str = ""
 
-    def format(self) -> str:
-        """Format the effect as a sentence: ``Clearing 10 old results leaves 61 %.``"""
+    def format(self, *, brief: bool = False) -> str:
+        """Format the effect as in ``Clearing 10 old results leaves 61 %.``, if *brief* without when it is due."""
         verb, noun, rest = "Dropping", format_count(self.messages, "message"), ""
         if not self.messages:
             verb, noun = "Clearing", format_count(self.results, "old result")
@@ -83,12 +83,12 @@ class PolicyEffect(NamedTuple):
             verb, rest = "Summarising", " + summary"
         details = [format_tokens(self.tokens_after)] if self.share_after < MIN_SHARE else []
         if self.tokens_put_back >= MIN_PUT_BACK_SHARE * self.tokens_after:
-            details.append(f"{format_tokens(self.tokens_put_back)} of it restored by the agent")
-        details += [self.due] if self.due else []
+            details.append(f"{format_tokens(self.tokens_put_back)} restored")
         if not self.is_own:
-            details.append(f"{self.policy}: no rule of this agent is known")
+            details.append(self.policy if brief else f"{self.policy}: no rule of this agent is known")
         note = f" ({', '.join(details)})" if details else ""
-        return f"{verb} {noun} leaves {format_percent(self.share_after)}{note}{rest}."
+        due = f", due {self.due}" if self.due and not brief else ""
+        return f"{verb} {noun} leaves {format_percent(self.share_after)}{note}{rest}{due}."
 
 
 class Fullness(NamedTuple):
@@ -127,18 +127,17 @@ class Fullness(NamedTuple):
         return [
             f"{format_level(self.tokens, self.window.tokens, self.origin)}.",
             *([f"{parts[0].upper()}{parts[1:]}."] if parts else []),
-            *self.forecast,
+            *self.format_forecast(),
         ]
 
-    @property
-    def forecast(self) -> list[str]:
-        """Sentences on when the agent compacts next and how much its policies would leave."""
+    def format_forecast(self, *, brief: bool = False) -> list[str]:
+        """Format sentences on when the agent compacts next and how much its policies would leave."""
         sentences = [f"Compacts {self.format_due()}."] if self.calls_left is not None else []
         if self.compaction:
             tokens = self.compaction.pre_tokens
             size = f", at {tokens:,} tokens by the agent's count" if tokens else " in the recording"
             sentences = [f"Compacted here{size}."]
-        return [*sentences, *(effect.format() for effect in self.effects)]
+        return [*sentences, *(effect.format(brief=brief) for effect in self.effects)]
 
     def format_due(self) -> str:
         """Format when the agent compacts: ``at the next call``, ``in about 6 calls`` or ``in about 20 to 80 calls``."""
@@ -208,8 +207,8 @@ def compute_fullness(
 
 def _format_due(trigger: Trigger) -> str:
     if trigger.fires:
-        return "due now"
-    return f"due at {format_tokens(trigger.threshold)}" if trigger.threshold and trigger.unit == "tokens" else ""
+        return "now"
+    return f"at {format_tokens(trigger.threshold)}" if trigger.threshold and trigger.unit == "tokens" else ""
 
 
 def compute_calibrated_fullness(session: Session, context: Context) -> Fullness:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from context_tui.lab.fullness import ContextPart, Fullness, compute_fullness, split_context
@@ -87,6 +87,7 @@ def recordings(draw: st.DrawFn) -> RequestHistory:
     return RequestHistory(tokens, range(0, 2 * len(tokens), 2), gaps)
 
 
+@example(RequestHistory([0] * 18, range(0, 36, 2), [HistoryEvent(row, 2 * row) for row in (1, 2, 3, 17)]), 16)
 @given(recordings(), st.integers(1, 120))
 def test_columns_cover_every_request_once_and_keep_the_peak(recorded: RequestHistory, width: int) -> None:
     found = build_history_columns(recorded, width)
@@ -180,8 +181,8 @@ def test_the_answer_names_its_parts_with_their_signs() -> None:
     wide, narrow = " ".join(answer_at(158)), " ".join(answer_at(78))
     assert wide.startswith("Full to ") and "▒ tool results" in wide and "║ system and tools" in wide
     assert narrow.startswith("Full to ") and "▒" in narrow
-    for text in (*answer().forecast,):
-        assert text in wide and text in narrow
+    for full, brief in zip(answer().format_forecast(), answer().format_forecast(brief=True), strict=True):
+        assert full in wide and brief in narrow
     before = Header()
     before.header.show(SESSION, SESSION.context_at())
     lines = ["".join(text for text, _ in line) for line in before.header._build_lines(78, 5)]

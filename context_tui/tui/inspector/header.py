@@ -31,10 +31,12 @@ MIN_HISTORY_WIDTH = 24
 ANSWER_LINES, WIDE_ANSWER_LINES, WIDE_FROM = 3, 2, 108
 """Maximum number of lines of the answer: in a narrow header, and in one of at least ``WIDE_FROM`` cells."""
 ANSWER_VARIANTS = (
-    *((10, 3, False), (10, 2, False), (5, 2, False), (5, 2, True), (4, 2, True), (3, 2, True), (4, 1, True)),
-    *((3, 1, True), (3, 0, True), (2, 0, True), (1, 0, True)),
+    *((10, 3, False, False), (10, 2, False, False), (5, 2, False, False), (5, 2, True, False), (4, 2, True, False)),
+    *((4, 2, True, True), (3, 2, True, True), (4, 1, True, True), (3, 1, True, True), (3, 0, True, True)),
+    *((2, 0, True, True), (1, 0, True, True)),
 )
-"""Numbers of parts and of tools that the answer names, and whether by short names, the longest variant first."""
+"""Numbers of parts and of tools that the answer names, and whether parts have short names and effects no notes, the
+longest variant first."""
 Line = list[styled_text.Run]
 
 
@@ -61,15 +63,14 @@ def format_answer_variants(
     if fullness is None:
         yield level
         return
-    forecast = _split_words(" ".join(fullness.forecast), BOLD)
-    for part_count, tool_count, is_short in ANSWER_VARIANTS:
+    for part_count, tool_count, is_short, is_brief in ANSWER_VARIANTS:
         words, parts = list(level), fullness.list_parts(part_count)
         for part in parts:
             style = CATEGORY_STYLES.get(part.category)
             text = part.format(tool_count, style.short if style and is_short else "")
             first, *rest = _split_words(f"{text}{'.' if part is parts[-1] else ','}", "")
             words += [[(f"{style.pattern} ", style.style), *first] if style else first, *rest]
-        yield words + forecast
+        yield words + _split_words(" ".join(fullness.format_forecast(brief=is_brief)), BOLD)
 
 
 def _split_words(text: str, style: str) -> list[Line]:

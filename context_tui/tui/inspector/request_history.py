@@ -110,7 +110,8 @@ def build_history_columns(history: RequestHistory, width: int) -> list[HistoryCo
             columns.append(events[number - 1])
         # The requests between two events get columns in proportion to their number.
         share = end - first if count <= room else max(1, end * room // count - first * room // count)
-        share = min(share, end - first, width - len(columns))
+        later = 2 * (len(events) - number)  # an event and at least one column for each later segment
+        share = min(share, end - first, width - len(columns) - later)
         for index in range(share):
             low, high = first + (end - first) * index // share, first + (end - first) * (index + 1) // share
             values = history.tokens[low:high]

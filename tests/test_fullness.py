@@ -43,7 +43,8 @@ def test_the_answer_in_words() -> None:
     assert " ".join(answer(session).sentences) == (
         "Full to 89 % (~58.6k of 65.5k). Tool results 39.2k (Read 24.9k, Bash 9.2k, Grep 4.1k), tool calls 10.8k, "
         "system and tools 6.0k, assistant text 1.8k, other 894. Compacts at the next call. "
-        "Summarising 168 messages leaves 10 % + summary. Clearing 100 old results leaves 36 %, due now."
+        "Summarising 168 messages leaves 10 % (system and tools) + summary. "
+        "Clearing 100 old results leaves 36 %, due now."
     )
     report = build_report(session)
     assert report["answer"]["sentences"] == answer(session).sentences
@@ -53,11 +54,14 @@ def test_the_answer_in_words() -> None:
 
 
 def test_an_effect_names_what_the_agent_puts_back_if_it_is_much_of_the_rest() -> None:
-    effect = PolicyEffect("claude-code-auto", "full", 0, 44, 67_941, 0.34, True, 26_028)
+    effect = PolicyEffect("claude-code-auto", "full", 0, 44, 67_941, 0.34, True, 26_028, messages_kept=1)
     assert effect.format() == "Summarising 44 messages leaves 34 % (26.0k restored) + summary."
     assert effect._replace(tokens_put_back=280).format() == "Summarising 44 messages leaves 34 % + summary."
     small = effect._replace(tokens_put_back=280, tokens_after=9_300, share_after=0.034, due="at 380k")
     assert small.format() == "Summarising 44 messages leaves 3 % (9.3k) + summary, due at 380k."
+    whole = effect._replace(messages_kept=0)
+    assert whole.format() == "Summarising 44 messages leaves 34 % (system and tools, 26.0k restored) + summary."
+    assert whole.format(brief=True) == effect.format()
     assert small.format(brief=True) == "Summarising 44 messages leaves 3 % (9.3k) + summary."
 
 

@@ -60,7 +60,8 @@ class PolicyEffect(NamedTuple):
     """Effect that a policy would have now, one of the agent if *is_own*: cleared results or removed messages.
 
     ``tokens_put_back`` counts the files and reminders that the agent inserts again; ``tokens_after`` includes them.
-    ``due`` says when it happens, as in ``now`` or ``at 240k``, unless a forecast of calls does.
+    ``due`` says when it happens, as in ``now`` or ``at 240k``, unless a forecast of calls does. If no message
+    is kept, only the system prompt, the tools and what is put back remain.
     """
 
     policy: str
@@ -73,15 +74,18 @@ class PolicyEffect(NamedTuple):
     tokens_put_back: int = 0
     is_own: bool = True
     due: str = ""
+    messages_kept: int = 0
 
     def format(self, *, brief: bool = False) -> str:
-        """Format the effect as in ``Clearing 10 old results leaves 61 %.``, if *brief* without when it is due."""
+        """Format the effect as in ``Clearing 10 old results leaves 61 %.``, if *brief* with fewer notes."""
         verb, noun, rest = "Dropping", format_count(self.messages, "message"), ""
         if not self.messages:
             verb, noun = "Clearing", format_count(self.results, "old result")
         elif self.needs_summary:
             verb, rest = "Summarising", " + summary"
         details = [format_tokens(self.tokens_after)] if self.share_after < MIN_SHARE else []
+        if self.messages and not self.messages_kept and not brief:
+            details.append(PART_NAMES["system"])
         if self.tokens_put_back >= MIN_PUT_BACK_SHARE * self.tokens_after:
             details.append(f"{format_tokens(self.tokens_put_back)} restored")
         if not self.is_own:
@@ -175,22 +179,13 @@ def compute_fullness(
             forecast = CallForecast(0, 0, 0) if trigger.fires else forecast_calls(context, tokens_left)
         if plan.has_changes:
             request, dropped = compute_next_request(plan, token_table=token_table), plan.messages_dropped
-            share = request.tokens_after / max(window.tokens, 1)
-            if (account.tokens - request.tokens_after) >= MIN_SAVED_SHARE * account.tokens:
-                effects.append(
-                    PolicyEffect(
-                        name,
-                        kind,
-                        0 if dropped else len(plan.changes),
-                        dropped,
-                        request.tokens_after,
-                        share,
-                        request.summary_pending,
-                        request.inserted_tokens,
-                        bool(own_policies),
-                        "" if kind == "full" and (forecast or compaction) else _format_due(trigger),
-                    )
-                )
+            tokens_after, has_forecast = request.tokens_after, kind == "full" and (forecast or compaction)
+            if account.tokens - tokens_after >= MIN_SAVED_SHARE * account.tokens:
+                share, results = tokens_after / max(window.tokens, 1), 0 if dropped else len(plan.changes)
+                effect = PolicyEffect(name, kind, results, dropped, tokens_after, share, request.summary_pending)
+                effect = effect._replace(tokens_put_back=request.inserted_tokens, messages_kept=len(context) - dropped)
+                due = "" if has_forecast else _format_due(trigger)
+                effects.append(effect._replace(is_own=bool(own_policies), due=due))
     parts = split_context(breakdown, account.tokens)
     return Fullness(
         account.tokens,

@@ -96,7 +96,7 @@ async def test_no_setting_is_offered_in_a_followed_session(tmp_path: Path) -> No
         await settled(pilot)
         screen = await opened(pilot)
         status = screen.query_one("#status", Static)
-        assert "now, in a copy" in str(status.content)
+        assert "Next: b shows what fills it" in str(status.content)
         await pilot.press("F")
         await until(pilot, lambda: screen.controller.is_following)
         await pilot.pause(0.2)

@@ -53,7 +53,7 @@ async def test_it_opens_at_the_end_with_a_plan() -> None:
         assert screen.location == Location(len(screen.view.session) - 1)
         text = drawn(running)
         assert "clears 6 of 36 results" in text and "refactor-auth.jsonl" in text and "48 messages" in text
-        assert "now, in a copy   b what fills it, Z turns" in notice(screen)
+        assert "now, in a copy   Z turns" in notice(screen)
 
 
 async def test_what_a_format_cannot_tell_is_said_before_anything_else() -> None:
@@ -63,7 +63,7 @@ async def test_what_a_format_cannot_tell_is_said_before_anything_else() -> None:
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         hint, said = notice(inspector(running)).splitlines()
-        assert "? keys" in hint and said.startswith("Best effort: no files ") and "\x1b" not in said
+        assert "all keys" in hint and said.startswith("Best effort: no files ") and "\x1b" not in said
 
 
 async def test_what_was_asked_for_is_shown() -> None:
@@ -693,7 +693,7 @@ async def test_what_is_said_fits_when_the_terminal_gets_smaller() -> None:
     running = app()
     async with running.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        assert "Next: a clears what is old now, in a copy" in notice(inspector(running))
+        assert "Next: b shows what fills it" in notice(inspector(running))
         await pilot.resize_terminal(60, 26)
         await settled(pilot)
         assert len(notice(inspector(running))) <= 58 and "? help" in drawn(running)

@@ -331,10 +331,13 @@ def test_one_next_step_is_named_for_each_state() -> None:
     assert format_next_step(idle, None) == "", "where it first fires is not known yet"
     assert format_next_step(idle, 12) == "Next: ! goes to #12, where it would have fired"
     assert format_next_step(idle, 12, 78) == "Next: ! goes to #12, where it fires"
-    assert format_next_step(idle, -1) == "Next: a clears what is old now, in a copy"
+    assert format_next_step(idle, -1) == "Next: b shows what fills it, a clears what is old now, in a copy"
+    assert format_next_step(idle, -1, 78) == "Next: b shows what fills it"
     unchanged = firing.with_param("defect-microcompact", "min_clear_tokens", 100_000)
     assert unchanged.plan and not unchanged.plan.has_changes
     assert format_next_step(unchanged, -1) == "Next: P chooses another policy"
+    never = idle.with_param("defect-microcompact", "min_clear_tokens", 100_000)
+    assert format_next_step(never, -1) == "Next: b shows what fills it"
 
 
 def test_every_hint_and_notice_fits_where_there_is_least_room() -> None:

@@ -22,7 +22,7 @@ MAX_WRAP_LOSS = 12
 
 
 def format_next_step(view: View, next_firing: int | None, width: int = 200) -> str:
-    """Format the key to try next, as in ``Next: a summarises in a copy``, or "" if nothing can be planned.
+    """Format the key to try next, as in ``Next: a summarises, in a copy``, or "" if nothing can be planned.
 
     *next_firing* is the message before which the policy would next have fired, -1 if it never would, or None if it is
     unknown.
@@ -30,21 +30,22 @@ def format_next_step(view: View, next_firing: int | None, width: int = 200) -> s
     plan = view.plan
     if plan is None or view.applied or not len(view.context):
         return ""
-    is_active = plan.trigger.fires or plan.trigger.by_hand
-    if not is_active and next_firing is None:
-        return ""
-    if not is_active and next_firing is not None and next_firing >= 0:
+    effect = "summarises" if plan.needs_summary else "drops messages" if plan.messages_dropped else "clears what is old"
+    if not (plan.trigger.fires or plan.trigger.by_hand):
+        if next_firing is None:
+            return ""
+        if next_firing < 0:
+            breakdown = "Next: b shows what fills it"
+            forms = f"{breakdown}, a {effect} now, in a copy", breakdown
+            return choose_form(forms, width // 2 if plan.has_changes else 0)
         point = f"Next: ! goes to #{next_firing:,}"
         return choose_form((f"{point}, where it would have fired", f"{point}, where it fires", point), width // 2)
-    if not plan.has_changes:
-        return "Next: P chooses another policy"
-    effect = "drops messages" if plan.messages_dropped else "clears what is old"
-    return f"Next: a {'summarises' if plan.needs_summary else effect}{'' if is_active else ' now'}, in a copy"
+    return f"Next: a {effect}, in a copy" if plan.has_changes else "Next: P chooses another policy"
 
 
 def format_key_hint(*, demo: bool, settings: str = "", width: int = 200) -> str:
     """Format a hint on the first keys to press, or on restored *settings*, in the longest form that fits *width*."""
-    all_keys = "b what fills it, Z turns with their tokens, P policy, ←→ its value, l replay, ? all keys"
+    all_keys = "Z turns with their tokens, P policy, ←→ its value, l replay, ? all keys"
     forms = [all_keys]
     if settings:
         forms = [
@@ -52,10 +53,9 @@ def format_key_hint(*, demo: bool, settings: str = "", width: int = 200) -> str:
             "Settings as you left them   backspace resets, ? all keys",
         ]
     elif demo:
-        forms = [f"Sample session: {all_keys}", "Sample session: b what fills it, Z turns, P policy, ? keys"]
-    short = "b what fills it, Z turns"
-    forms += [f"{short}, P policy, ←→ value, l replay, ? keys", f"{short}, l replay, ? keys", f"{short}, ? keys"]
-    return choose_form((*forms, "Z turns, ? keys", "? keys", ""), width)
+        forms = [f"Sample session: {all_keys}", "Sample session: Z turns, P policy, ←→ value, l replay, ? keys"]
+    forms += ["Z turns, P policy, ←→ value, l replay, ? keys", "Z turns, P policy, l replay, ? keys", "Z turns, ? keys"]
+    return choose_form((*forms, "? keys", ""), width)
 
 
 def fit_notice(text: str, width: int) -> str:

@@ -106,6 +106,16 @@ def test_output_of_the_last_reply_counts(tmp_path: Path, policy: str, prompt: in
     assert not fires(recorded(tmp_path, prompt, output=output - 1), policy, window=200_000)
 
 
+def test_a_rule_for_other_windows_is_neither_named_nor_its_limit_taken(tmp_path: Path) -> None:
+    for policy, window, limit in (
+        ("crush", 200_000, 160_000),
+        ("crush", 400_000, 380_000),
+        ("hermes", 200_000, 150_000),
+    ):
+        trigger = ct.plan(recorded(tmp_path, 10_000), policy, window=window).trigger
+        assert trigger.threshold == limit and "other context windows" not in trigger.reason
+
+
 def test_output_of_the_last_reply_does_not_count(tmp_path: Path) -> None:
     """Gemini CLI looks at the last prompt's count only; defect's baseline is input and both cache fields."""
     assert not fires(recorded(tmp_path, 99_999, output=50_000), "gemini-compress", window=200_000)

@@ -179,13 +179,23 @@ def compute_fullness(
             forecast = CallForecast(0, 0, 0) if trigger.fires else forecast_calls(context, tokens_left)
         if plan.has_changes:
             request, dropped = compute_next_request(plan, token_table=token_table), plan.messages_dropped
-            tokens_after, has_forecast = request.tokens_after, kind == "full" and (forecast or compaction)
-            if account.tokens - tokens_after >= MIN_SAVED_SHARE * account.tokens:
-                share, results = tokens_after / max(window.tokens, 1), 0 if dropped else len(plan.changes)
-                effect = PolicyEffect(name, kind, results, dropped, tokens_after, share, request.summary_pending)
-                effect = effect._replace(tokens_put_back=request.inserted_tokens, messages_kept=len(context) - dropped)
-                due = "" if has_forecast else _format_due(trigger)
-                effects.append(effect._replace(is_own=bool(own_policies), due=due))
+            has_forecast = kind == "full" and (forecast or compaction)
+            if (account.tokens - request.tokens_after) >= MIN_SAVED_SHARE * account.tokens:
+                effects.append(
+                    PolicyEffect(
+                        name,
+                        kind,
+                        0 if dropped else len(plan.changes),
+                        dropped,
+                        request.tokens_after,
+                        request.tokens_after / max(window.tokens, 1),
+                        request.summary_pending,
+                        request.inserted_tokens,
+                        is_own=bool(own_policies),
+                        due="" if has_forecast else _format_due(trigger),
+                        messages_kept=len(context) - dropped,
+                    )
+                )
     parts = split_context(breakdown, account.tokens)
     return Fullness(
         account.tokens,

@@ -114,7 +114,7 @@ class TriggerCondition(Part):
     above: bool = False
     unknown_window: int | None = Field(default=None, ge=1, le=10_000_000)
     min_window: int = Field(default=0, ge=0, le=10_000_000)
-    max_window: int = Field(default=10_000_000, ge=1, le=10_000_000)
+    max_window: int | None = Field(default=None, ge=1, le=10_000_000)
     whole_percent: bool = False
     whole_window: bool = False
 
@@ -136,6 +136,11 @@ class TriggerCondition(Part):
             return self.unknown_window
         return state.window.model_tokens if self.whole_window else state.window.tokens
 
+    def fits_window(self, state: RuntimeState) -> bool:
+        """Return whether the condition applies to the context window."""
+        window = self.compute_window(state)
+        return self.min_window <= window <= (self.max_window or window)
+
     def compute_limit(self, state: RuntimeState) -> int | None:
         """Return the size limit in tokens (the lowest if conditions are combined), or None if none applies."""
         if self.any or self.all:
@@ -143,9 +148,9 @@ class TriggerCondition(Part):
             return min((limit for limit in limits if limit is not None), default=None)
         if self.tokens is not None:
             return self.tokens or None
-        window = self.compute_window(state)
-        if (self.share is None and self.reserve is None) or not self.min_window <= window <= self.max_window:
+        if (self.share is None and self.reserve is None) or not self.fits_window(state):
             return None
+        window = self.compute_window(state)
         limit = window if self.share is None else int(self.share * window)
         if self.whole_percent and self.share is not None:
             limit = -(-window * round(self.share * 10_000) // 10_000)
@@ -156,7 +161,8 @@ class TriggerCondition(Part):
     def check(self, size: Size, state: RuntimeState) -> Trigger:
         """Decide whether the condition holds in this state."""
         if self.any or self.all:
-            triggers = [condition.check(size, state) for condition in self.any or self.all]
+            conditions = self.all or [each for each in self.any if each.fits_window(state)] or self.any
+            triggers = [condition.check(size, state) for condition in conditions]
             fires = (all if self.all else any)(trigger.fires for trigger in triggers)
             decisive = [trigger for trigger in triggers if trigger.fires == fires]
             return replace(decisive[0], fires=fires, reason="; ".join(trigger.reason for trigger in decisive))
@@ -172,8 +178,7 @@ class TriggerCondition(Part):
             return self._compare(state.result_count, self.tool_uses, "tool results", "results", "counted")
         limit = self.compute_limit(state)
         if limit is None:
-            size_name = "smaller" if self.compute_window(state) < self.min_window else "larger"
-            return Trigger(False, f"the window is {size_name} than those of this rule", source="the window")
+            return Trigger(False, "the rule is for other context windows", source="the window")
         tokens, source = size.compute_belief(state)
         if tokens is None:
             return Trigger(False, "no recorded usage, which is all that it looks at", None, limit, "unknown")

@@ -22,6 +22,7 @@ from context_tui.summarizer.plan_summary import (
     format_secret_counts,
 )
 from context_tui.summarizer.reply import Summary
+from context_tui.text.files import read_toml
 from context_tui.text.numbers import format_count
 from context_tui.text.sanitize import sanitize, sanitize_line
 from context_tui.tokens.context_index import index_context
@@ -137,18 +138,7 @@ def format_draft_ending(draft: Draft) -> str:
     return f"{draft.ending.value} after {_format_text_tokens(draft.summary.text)}{cause}"
 
 
-_FAILURE_CAUSES = {
-    "disconnected": "the server closed the connection",
-    "cut": "the server closed the connection",
-    "timeout": "the server took too long",
-    "error": "the server reported an error",
-    "overloaded": "the server is overloaded",
-    "rate_limited": "the server's rate limit is reached",
-    "too_long": "the messages are too long for the model",
-    "malformed": "the reply could not be read",
-    "refusal": "the model refused",
-    "tool_call": "the model called a tool",
-}
+_FAILURE_CAUSES = read_toml("context_tui.tui.apply", "failure_causes.toml")
 
 
 def format_failure_cause(error: SummarizerError, summary: Summary) -> str:

@@ -127,7 +127,7 @@ async def test_a_refused_key_leaves_quit_where_it_was() -> None:
 
 
 async def test_an_agent_without_a_policy_of_its_own_is_told_which_keys_sweep() -> None:
-    app = Shell[Screen[Any]](TuneScreen("crush", []))
+    app = Shell[Screen[Any]](TuneScreen("mini-swe-agent", []))
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "choose a policy with P, then press s" in drawn(app))
         assert "-P" not in drawn(app) and not app.screen.workers

@@ -181,7 +181,7 @@ class InspectorPanes:
             options = controller.options
             settings = "" if options.policy or options.settings else format_settings(view.params)
             if not controller.is_following:
-                step = notices.format_next_step(view, controller.next_firing, width)
+                step = notices.format_next_step(view, controller.next_firing, width // 2 if settings else width)
             keys = notices.format_key_hint(demo=options.demo, settings=settings, width=width - len(step) - 3)
         lines = 1 if is_low or keys else 2
         points = [] if view.at is None else controller.jump_points  # costly, and named only before a point

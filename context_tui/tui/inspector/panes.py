@@ -32,8 +32,11 @@ from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, Location
 from context_tui.tui.timeline.turns import TurnSummaries
 from context_tui.tui.view import View, format_settings
 
-REST_DELAY_S, DETAIL_DELAY_S = 0.04, 0.08
-"""Seconds after the last change until the other panes are drawn, and after the last move until the message is drawn."""
+REST_DELAY_S, DETAIL_DELAY_S = 0.04, 0.1
+"""Seconds after the last change until the other panes are drawn, and after the last move until the message is drawn.
+
+The latter is longer than the pause between keys pressed in quick succession, so that drawing delays none of them.
+"""
 
 
 class InspectorPanes:

@@ -33,8 +33,11 @@ MAX_READ_TITLES = 2_000
 UPDATE_INTERVAL_S = 0.1
 EARLY_S = 1.0
 """Seconds after its opening in which esc does not leave the first picker."""
-OVERVIEW_DELAY_S = 0.05
-"""Seconds after the last change of the list until the overviews of the visible sessions are read."""
+OVERVIEW_DELAY_S = 0.1
+"""Seconds after the last change of the list until the overviews of the visible sessions are read.
+
+Longer than the pause between keys pressed in quick succession, so that reading delays none of them.
+"""
 
 EMPTY_TEXT = """\
 No sessions found on this machine.

@@ -23,9 +23,9 @@ MAX_SETTINGS_BYTES = 4 << 20
 def read_toml(package: str, name: str) -> dict[str, Any]:
     """Return the content of a TOML file in a package."""
     import tomllib  # 10 ms, not needed for the first paint
-    from importlib import resources
+    from importlib import import_module
 
-    return tomllib.loads(resources.files(package).joinpath(name).read_text("utf-8"))
+    return tomllib.loads(Path(import_module(package).__path__[0], name).read_text("utf-8"))
 
 
 class NotRegularFile(OSError):

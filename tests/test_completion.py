@@ -65,3 +65,5 @@ def test_help_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert out.startswith("usage: context-tui plan")
     assert main(["help"]) == 0 and "commands:" in capsys.readouterr().out
+    assert main(["help", "plna"]) == 2
+    assert "plna is no command; did you mean `context-tui plan`?" in capsys.readouterr().err

@@ -82,8 +82,11 @@ def _dispatch(arguments: list[str]) -> int:
         print(f"context-tui {__version__}")
         return ExitCode.DONE
     if first in ("--help", "-h", "help"):
-        if arguments[1:] and arguments[1] in COMMANDS:
-            return _run_command(arguments[1], ["--help"])
+        topic = "".join(arguments[1:2])
+        if topic in COMMANDS:
+            return _run_command(topic, ["--help"])
+        if topic and first == "help":
+            raise UsageError(f"{topic} is no command{_suggest_command(topic)}")
         from context_tui.text.files import read_toml
 
         print(read_toml("context_tui.cli", "options.toml")["usage"], end="")
@@ -91,11 +94,16 @@ def _dispatch(arguments: list[str]) -> int:
     if "_ARGCOMPLETE" in os.environ:
         first = _choose_completed_command(os.environ.get("COMP_LINE", "").split())
     elif first not in COMMANDS and first.isalpha() and not os.path.exists(first):
-        from difflib import get_close_matches
-
-        if matches := get_close_matches(first, COMMANDS, 1):
-            raise UsageError(f"{first} is no command and no file; did you mean `context-tui {matches[0]}`?")
+        if suggestion := _suggest_command(first):
+            raise UsageError(f"{first} is no command and no file{suggestion}")
     return _run_command(first, arguments[1:]) if first in COMMANDS else _run_command("browse", arguments)
+
+
+def _suggest_command(name: str) -> str:
+    from difflib import get_close_matches
+
+    matches = get_close_matches(name, COMMANDS, 1)
+    return f"; did you mean `context-tui {matches[0]}`?" if matches else ""
 
 
 def _run_command(name: str, arguments: list[str]) -> int:

@@ -113,6 +113,7 @@ def test_keys_that_quit_stay_and_wrong_names_are_told_with_a_suggestion() -> Non
         *("[keys] help: escpae is no key", "[keys] turn-previuos: no such name"),
     ]
     assert "did you mean escape?" in warnings[2] and "did you mean turn-previous?" in warnings[3]
+    assert "did you mean quit-now?" in check_keymap({"quit": "x"})[1][0]
     assert check_keymap({"leave": "f10", "export": "q", "sweep-leave": "q"})[1] == [], "the key is free then"
     assert all(map(is_key, ("a", "+", "ctrl++", "question_mark", "shift+f5", "é"))) and not is_key("ctr+a")
 

@@ -116,7 +116,7 @@ def check_keymap(keymap: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
         unknown = next((key for key in keys if not is_key(key)), None)
         reserved_keys = reserved.intersection(keys) - set(default_keys.get(name, ()))
         if name not in default_keys and not _NUMBERED_NAME.fullmatch(name):
-            problem = f"no such name; {_suggest(name, default_keys)}docs/keys.md lists all"
+            problem = f"no such name; {_suggest(name, [*default_keys, *QUIT_KEYS])}docs/keys.md lists all"
         elif unknown is not None:
             problem = f"{unknown} is no key; {_suggest(unknown, _KEY_NAMES)}write keys as ctrl+n, f5 or escape"
         elif reserved_keys and name not in QUIT_KEYS:

@@ -174,11 +174,33 @@ ANSWERED_TWICE = [
 ]
 """A second result of a call, beside the result of another one."""
 
+CALLED_WITH_TEXT = [
+    {"role": "user", "content": "list the folder"},
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "Bash", "input": "ls -l sources"}]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "notes.md"}]},
+]
+"""A call whose arguments are no object."""
+
+
+@pytest.mark.parametrize("name", list_writable_formats())
+def test_arguments_that_are_no_object_are_written(tmp_path: Path, name: str) -> None:
+    session = ct.from_messages(CALLED_WITH_TEXT)
+    written = export(session, tmp_path / "out", name)
+    (call,) = (
+        block
+        for message in ct.open_session(written.path).to_messages()
+        for block in message["content"]
+        if isinstance(block, dict) and block["type"] == "tool_use"
+    )
+    assert "ls -l sources" in str(call["input"])
+    assert isinstance(call["input"], str) or "calls whose arguments were not an object: 1" in written.losses
+
 
 @pytest.mark.slow
 @given(messages=HISTORIES)
 @example(messages=UNSEEN)
 @example(messages=ANSWERED_TWICE)
+@example(messages=CALLED_WITH_TEXT)
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_made_up_histories(tmp_path: Path, messages: list[dict[str, Any]]) -> None:
     session = ct.from_messages(messages)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.kit.blocks import Block, parse_arguments
-from context_tui.formats.kit.writing import count_injected_losses, write_json
+from context_tui.formats.kit.blocks import Block
+from context_tui.formats.kit.writing import convert_arguments, count_injected_losses, write_json
 from context_tui.session.jsontext import compact_text
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session
@@ -91,9 +91,7 @@ def _build_block(block: Block, losses: Losses) -> Block:
             request_block["source"] = _build_image_source(block)
         case "tool_use":
             request_block |= {"id": str(block.get("id") or ""), "name": str(block.get("name") or "")}
-            if not isinstance(block.get("input"), dict):
-                request_block["input"] = parse_arguments(block.get("input"))
-                losses.replace(block, request_block, "calls whose arguments were not an object")
+            request_block["input"] = convert_arguments(block, losses)
         case "tool_result":
             request_block["tool_use_id"] = str(block.get("tool_use_id") or "")
             if "is_error" in request_block:

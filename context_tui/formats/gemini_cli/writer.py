@@ -134,10 +134,8 @@ class _Writer:
         }
 
     def _build_call(self, index: int, call: Block, result: Block | None) -> Record:
-        call_id, name, value = str(call.get("id") or ""), str(call.get("name") or ""), call.get("input")
-        arguments = values.as_object(value)
-        if value != arguments:
-            self._losses.replace(call, {**call, "input": arguments}, "calls whose arguments are no object")
+        call_id, name = str(call.get("id") or ""), str(call.get("name") or "")
+        arguments = writing.convert_arguments(call, self._losses)
         time = writing.format_iso_time(self._facts.time[index])
         members = {"id": call_id, "name": name, "args": arguments, "timestamp": time}
         if result is None:

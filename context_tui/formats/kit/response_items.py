@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from context_tui.formats.kit import blocks as kit_blocks
 from context_tui.formats.kit.message_builder import MessageRecord, MetadataRecord, ParsedRecord
 from context_tui.formats.kit.values import as_list, as_object, as_text, list_objects, parse_id
-from context_tui.formats.kit.writing import convert_body_blocks, list_injected
+from context_tui.formats.kit.writing import convert_arguments, convert_body_blocks, list_injected
 from context_tui.session.blocks import is_block_list, replace_texts
 from context_tui.session.jsontext import compact_text
 from context_tui.session.losses import Losses
@@ -278,8 +278,8 @@ class ItemWriter:
         return None
 
     def _build_call(self, block: kit_blocks.Block) -> Item:
-        call_id, name, value = str(block.get("id") or ""), str(block.get("name") or ""), block.get("input")
-        members = {"name": name, "call_id": call_id}
+        call_id, name = str(block.get("id") or ""), str(block.get("name") or "")
+        members, value = {"name": name, "call_id": call_id}, convert_arguments(block, self._losses)
         if (text := kit_blocks.get_raw_arguments(value)) is not None:
             self._custom.add(call_id)
             return {"type": "custom_tool_call", **members, "input": text}

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from context_tui.formats.kit.blocks import Block
+from context_tui.formats.kit.blocks import Block, parse_arguments
 from context_tui.formats.kit.values import list_objects, parse_id
 from context_tui.session.blocks import body_to_text, is_block_list
 from context_tui.session.facts import Facts
@@ -79,6 +79,14 @@ def note_omitted_request_parts(session: Session, losses: Losses, program: str) -
         losses.add_note(f"the system prompt is left out; {program} adds its own")
     if session.content.tools():
         losses.add_note(f"the tool schemas are left out; {program} adds its own")
+
+
+def convert_arguments(call: Block, losses: Losses) -> dict[str, Any]:
+    """Return a call's arguments as an object, and count a loss if they were anything else."""
+    arguments = parse_arguments(call.get("input"))
+    if not isinstance(call.get("input"), dict):
+        losses.replace(call, {**call, "input": arguments}, "calls whose arguments were not an object")
+    return arguments
 
 
 def split_results(blocks: list[Block]) -> tuple[list[Block], list[Block]]:

@@ -14,7 +14,7 @@ from typing import Any
 from context_tui.formats.kit.blocks import Block, build_text, format_arguments
 from context_tui.formats.kit.databases import Database
 from context_tui.formats.kit.entry_scanner import EntryContent
-from context_tui.formats.kit.writing import convert_body_to_text, count_injected_losses
+from context_tui.formats.kit.writing import convert_arguments, convert_body_to_text, count_injected_losses
 from context_tui.formats.koda.reader import KodaSource
 from context_tui.session import markers
 from context_tui.session.facts import Usage
@@ -190,7 +190,14 @@ def _build_rows(message: Message, losses: Losses) -> list[RowValues]:
             losses.omit("images left out" if is_image else "blocks left out that koda cannot hold", block)
     content = _join_texts(blocks, losses)
     if by_assistant:
-        return [{"role": "assistant", "content": content, **_format_calls(blocks), **_format_thinking(blocks, losses)}]
+        return [
+            {
+                "role": "assistant",
+                "content": content,
+                **_format_calls(blocks, losses),
+                **_format_thinking(blocks, losses),
+            }
+        ]
     results: list[RowValues] = []
     for block in (block for block in blocks if block.get("type") == "tool_result"):
         call_id, text = str(block.get("tool_use_id") or ""), convert_body_to_text(block, losses)
@@ -220,11 +227,12 @@ def _join_texts(blocks: list[Block], losses: Losses) -> str | None:
     return "\n\n".join(texts) if texts else None
 
 
-def _format_calls(blocks: list[Block]) -> RowValues:
+def _format_calls(blocks: list[Block], losses: Losses) -> RowValues:
     calls = []
     for block in (block for block in blocks if block.get("type") == "tool_use"):
         call_id, name = str(block.get("id") or ""), str(block.get("name") or "")
-        calls.append({"id": call_id, "function_name": name, "arguments": format_arguments(block.get("input"))})
+        arguments = format_arguments(convert_arguments(block, losses))
+        calls.append({"id": call_id, "function_name": name, "arguments": arguments})
     return {"tool_calls": compact_text(calls)} if calls else {}
 
 

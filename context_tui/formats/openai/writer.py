@@ -7,7 +7,7 @@ from typing import Any
 
 from context_tui.formats.kit.blocks import Block, format_arguments
 from context_tui.formats.kit.values import as_object
-from context_tui.formats.kit.writing import count_injected_losses, split_results, write_json
+from context_tui.formats.kit.writing import convert_arguments, count_injected_losses, split_results, write_json
 from context_tui.session.blocks import is_block_list
 from context_tui.session.jsontext import compact_text
 from context_tui.session.losses import Losses
@@ -66,7 +66,8 @@ def _build_assistant(blocks: list[Block], losses: Losses) -> list[Message]:
     if calls:
         message["tool_calls"] = []
         for call in calls:
-            function = {"name": str(call.get("name") or ""), "arguments": format_arguments(call.get("input"))}
+            arguments = format_arguments(convert_arguments(call, losses))
+            function = {"name": str(call.get("name") or ""), "arguments": arguments}
             message["tool_calls"].append({"id": str(call.get("id") or ""), "type": "function", "function": function})
     return [message]
 

@@ -9,12 +9,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.kit.blocks import Block, parse_arguments
+from context_tui.formats.kit.blocks import Block
 from context_tui.formats.kit.databases import Database, decode_text
 from context_tui.formats.kit.entry_scanner import BATCH_SIZE, EntryContent, format_placeholders
 from context_tui.formats.kit.files import open_regular
 from context_tui.formats.kit.values import as_object
-from context_tui.formats.kit.writing import convert_body_to_text, list_injected, note_omitted_request_parts, write_json
+from context_tui.formats.kit.writing import (
+    convert_arguments,
+    convert_body_to_text,
+    list_injected,
+    note_omitted_request_parts,
+    write_json,
+)
 from context_tui.formats.opencode.parts import COMPACTION_PROMPT
 from context_tui.formats.opencode.reader import parse_entry
 from context_tui.formats.opencode.sources import ExportSource, TableSource, TreeSource
@@ -163,17 +169,10 @@ def _add_reply(document: _ExportDocument, blocks: list[Block], time: int, usage:
                 document.add_part("reasoning", text="", time={"start": time}, **metadata)
             case "tool_use":
                 call_id, name = str(block.get("id") or ""), str(block.get("name") or "")
-                state = {"status": "pending", "input": _build_input(block, losses)}
+                state = {"status": "pending", "input": convert_arguments(block, losses)}
                 document.open_calls[call_id] = document.add_part("tool", callID=call_id, tool=name, state=state)
             case _:
                 losses.omit(UNSUPPORTED_BLOCKS, block)
-
-
-def _build_input(block: Block, losses: Losses) -> dict[str, Any]:
-    arguments = parse_arguments(block.get("input"))
-    if not isinstance(block.get("input"), dict):
-        losses.replace(block, {**block, "input": arguments}, "calls whose arguments were not an object")
-    return arguments
 
 
 def _add_user_message(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.kit import files, heads, values, writing
+from context_tui.formats.kit import files, heads, writing
 from context_tui.formats.kit.blocks import Block
 from context_tui.session.blocks import is_block_list
 from context_tui.session.facts import Usage
@@ -107,12 +107,9 @@ def _build_reply(message: Message, model: str, usage: Usage | None, losses: Loss
                 hidden = {"thinking": "", "thinkingSignature": block["data"], "redacted": True}
                 content.append({"type": "thinking", **hidden})
             case "tool_use":
-                value = block.get("input")
-                arguments = values.as_object(value)
                 names = {"id": str(block.get("id") or ""), "name": str(block.get("name") or "")}
+                arguments = writing.convert_arguments(block, losses)
                 content.append({"type": "toolCall", **names, "arguments": arguments})
-                if value != arguments:
-                    losses.replace(block, {**block, "input": arguments}, "calls whose arguments are no object")
             case other:
                 losses.omit(f"blocks of type {other} left out, which pi cannot hold", block)
     model_api = next((api for api in MODEL_APIS if model.startswith(api[0])), ("", *DEFAULT_API))

@@ -127,15 +127,14 @@ class Recording:
             for message in range(epoch.message, epoch.start)
         )
         self.calls = TupleList(ModelCall._make, 2, "i")
-        for row, message in enumerate(facts.request_message):
-            self.calls.append((message, row))
-        for message in range(0 if facts.request_message else length):
-            if self._is_reply(message):
-                self.calls.append((message, -1))
-        end, replies = self.calls[-1].message if self.calls else -1, {call.message for call in self.calls}
-        checkpoints = (message for message in range(end + 1) if self.is_sent[message] or message in replies)
+        requests = ((message, row) for row, message in enumerate(facts.request_message))
+        replies = ((message, -1) for message in range(length) if self._is_reply(message))
+        for call in requests if facts.request_message else replies:
+            self.calls.append(call)
+        end, answered = self.calls[-1].message if self.calls else -1, {call.message for call in self.calls}
+        checkpoints = (message for message in range(end + 1) if self.is_sent[message] or message in answered)
         phases_at = ((message, find_phases(facts, message)) for message in checkpoints)
-        self.checkpoints = [(message, phases) for message, phases in phases_at if phases or message in replies]
+        self.checkpoints = [(message, phases) for message, phases in phases_at if phases or message in answered]
         sizes = [count_message_tokens(facts, message) for message in summaries if self.is_sent[message]]
         sizes = [size for size in sizes if size]  # an encrypted summary has no size
         sizes += [each.summary_tokens for each in facts.compactions if each.summary_tokens]

@@ -126,7 +126,7 @@ def fit_scale(calls: Sequence[tuple[int, int, int]]) -> WeightScale:
     """Fit a scale to calls, given as recorded tokens, estimated tokens without thinking, and those of the thinking."""
     ratios = sorted((size - other) / thinking for size, other, thinking in calls if thinking > 0)
     thinking_scale = _limit_to_one(ratios[int(len(ratios) * OUTLIER_SHARE)]) if ratios else 1.0
-    scaled = [(size, other + thinking_scale * thinking) for size, other, thinking in calls]
+    scaled = ((size, other + thinking_scale * thinking) for size, other, thinking in calls)
     ratios = sorted((size + SIZE_TOLERANCE) / tokens for size, tokens in scaled if tokens > 0)
     if not ratios:
         return WeightScale(thinking_scale, 1.0)

@@ -33,11 +33,7 @@ __all__ = [
 ]
 
 _MODULE_OF_NAME = {
-    "Error": "errors",
-    "PlanError": "errors",
-    "SeveralSessions": "errors",
-    "SummarizerError": "errors",
-    "UnreadableSession": "errors",
+    **dict.fromkeys(("Error", "PlanError", "SeveralSessions", "SummarizerError", "UnreadableSession"), "errors"),
     "apply": "compaction.apply",
     "from_messages": "session.memory",
     "open_session": "formats.opening",

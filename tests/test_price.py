@@ -396,7 +396,7 @@ def fired(
             less, cut = cuts[number]
             gone += less
             firings.append(
-                Firing(number, 2 * number, 2 * number, "p", ANY_PLAN, before, size - gone, cut, 1, 0, 0, 0, None, "")
+                Firing(number, 2 * number, 2 * number, "p", ANY_PLAN, before, size - gone, cut, 1, 0, 0, 0, 0, "")
             )
             kept.append(cut.unchanged_prefix)
         elif number:
@@ -517,7 +517,7 @@ def test_a_firing_is_priced_up_to_a_recorded_compaction(tmp_path: Path) -> None:
     facts = session.facts
     sizes = [each.context for each in facts.requests]
     gone = [size - 5_000 if 3 <= row < 6 else size for row, size in enumerate(sizes)]
-    firing = Firing(3, 7, 7, "p", ANY_PLAN, sizes[3], gone[3], CacheCut(21_000), 1, 0, 0, 0, None, "")
+    firing = Firing(3, 7, 7, "p", ANY_PLAN, sizes[3], gone[3], CacheCut(21_000), 1, 0, 0, 0, 0, "")
     calls = [ModelCall(message, row) for row, message in enumerate(facts.request_message)]
     kept, windows = [21_000] * len(calls), [200_000] * len(calls)
     [found] = price(Replay(session, "p", None, "keep", calls, gone, sizes, kept, [firing], {}, {}, windows)).firings
@@ -674,7 +674,7 @@ def along(session: Session, gone: int, at: int, kept: int, mode: Any = "keep") -
     facts = session.facts
     sizes = [each.context for each in facts.requests]
     less = [size - gone if row >= at else size for row, size in enumerate(sizes)]
-    firing = Firing(at, 0, 0, "p", ANY_PLAN, sizes[at], less[at], CacheCut(kept), 1, 0, 0, 0, None, "")
+    firing = Firing(at, 0, 0, "p", ANY_PLAN, sizes[at], less[at], CacheCut(kept), 1, 0, 0, 0, 0, "")
     calls = [ModelCall(message, row) for row, message in enumerate(facts.request_message)]
     windows = [200_000] * len(calls)
     return Replay(session, "p", None, mode, calls, less, sizes, [kept] * len(calls), [firing], {}, {}, windows)

@@ -402,7 +402,7 @@ class TestTruncated:
     def firing(found: Session, at: int, changes: dict[int, Change]) -> Firing:
         plan = Plan("x", Params(), found.context_at(at), Trigger(True, ""), changes)
         count = {action: sum(each.action == action for each in changes.values()) for action in ("clear", "truncate")}
-        return Firing(0, at, at, "x", plan, 0, 0, CacheCut(0), count["clear"], count["truncate"], 0, 0, None, "")
+        return Firing(0, at, at, "x", plan, 0, 0, CacheCut(0), count["clear"], count["truncate"], 0, 0, 0, "")
 
     def test_what_is_left_at_both_ends_is_no_case(self) -> None:
         assert not self.cut(f"It was {3 * 7919 + 100_003}.").cases

@@ -13,10 +13,10 @@ from context_tui.errors import PlanError
 from context_tui.session.facts import Facts, is_turn_start, prompt_at
 from context_tui.session.memory import DerivedContent, Origin, find_origin
 from context_tui.session.session import Message, Session
-from context_tui.session.token_factors import PRIOR, SizeBasis, fit_factors
+from context_tui.session.token_factors import PRIOR, SizeBasis, fit_factors, is_recorded_reply
 from context_tui.session.values import MessageFlag, RecordKind, Role
 from context_tui.session.window import model_at
-from context_tui.tokens.context_size import find_replies, measure_context
+from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.measures import TokenTable, build_calibrated_table
 
 T = TypeVar("T")
@@ -87,7 +87,6 @@ class SessionBuilder:
     def __init__(self, session: Session) -> None:
         self._session, self._facts = session, Facts()
         self._entries: list[Origin | Message] = []
-        self._source_replies = find_replies(session.facts)
         self.replies: set[int] = set()  # the copies of replies to recorded requests
 
     def copy_message(self, message: int, bodies: Mapping[int, str | None] | None = None) -> None:
@@ -101,7 +100,7 @@ class SessionBuilder:
         if len(remaining) < len(rows) and not any(is_turn_start(source, row) for row, _ in remaining):
             flags &= ~MessageFlag.TURN_START
         index = self._facts.add_message(Role(source.role[message]), flags, source.time[message])
-        if message in self._source_replies:
+        if is_recorded_reply(source, message):
             self.replies.add(index)
         for row, ordinal in remaining:
             body = bodies.get(ordinal)

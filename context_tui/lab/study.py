@@ -43,8 +43,7 @@ class Study(NamedTuple):
 
     def find_cases(self, firing: Firing) -> list[int]:
         """Return the numbers of the regret cases in which this firing removed the content."""
-        pairs = zip(self.replay.firings, self.group_cases_by_firing(), strict=True)
-        return next(cases for candidate, cases in pairs if candidate is firing)
+        return self.group_cases_by_firing()[self.replay.firings.index(firing)]
 
     def group_cases_by_firing(self) -> list[list[int]]:
         """Return, for each firing of the policy, the numbers of the regret cases whose content that firing removed."""

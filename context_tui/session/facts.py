@@ -169,7 +169,7 @@ class DropSearch:
     proven: set[int] = field(default_factory=set)  # messages of drops that later records explain
     factors: dict[int, Any] = field(default_factory=dict)  # by request: the fitted factors
     intervals: dict[int, Any] = field(default_factory=dict)  # by request: the interval before it
-    rows_by_model: dict[int, list[int]] = field(default_factory=dict)  # requests with the model of the previous one
+    rows_by_model: dict[int, array[int]] = field(default_factory=dict)  # requests with the model of the previous one
     indexed_requests: int = 0  # number of requests in `rows_by_model`
 
     def index_requests(self, facts: Facts) -> None:
@@ -178,7 +178,7 @@ class DropSearch:
         with _INDEX_LOCK:
             for row in range(max(self.indexed_requests, 1), len(models)):
                 if models[row] == models[row - 1]:
-                    self.rows_by_model.setdefault(models[row], []).append(row)
+                    self.rows_by_model.setdefault(models[row], array("i")).append(row)
             self.indexed_requests = len(models)
 
     def is_current(self, facts: Facts) -> bool:
@@ -649,6 +649,12 @@ class Facts:
 def is_turn_start(facts: Facts, row: int) -> bool:
     """Return whether a block of a user message starts a turn: it is neither a tool result nor injected."""
     return facts.kind[row] != _TOOL_RESULT and not facts.block_flags[row] & BlockFlag.INJECTED
+
+
+def is_reply(facts: Facts, message: int) -> bool:
+    """Return whether *message* is the reply to a request with recorded usage."""
+    row = bisect_left(facts.request_message, message)
+    return row < len(facts.request_message) and facts.request_message[row] == message
 
 
 def _to_call_id(value: object) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 from math import inf
@@ -11,7 +13,7 @@ from statistics import fmean, median
 from typing import NamedTuple
 
 from context_tui.session.blocks import BYTES_PER_TOKEN
-from context_tui.session.facts import Facts, epoch_at, find_last_rewrite, prompt_at
+from context_tui.session.facts import Facts, epoch_at, find_last_rewrite, is_reply, prompt_at
 from context_tui.session.values import BlockFlag, Kind, MessageFlag
 
 MAX_SCALE = 2.0
@@ -22,6 +24,8 @@ MIN_INTERVALS = 4
 """Minimum number of intervals for a fit; if there are few of them, the prior dominates."""
 MAX_INTERVALS = 300
 """Maximum number of fitted intervals; the newest are used."""
+MAX_CACHED_INTERVALS = 2 * MAX_INTERVALS
+"""Maximum number of intervals that are kept for the next fit."""
 MAX_FIT_ERROR = 0.25
 """Maximum median error of a fit, as a share of the median growth."""
 MAX_ERROR_RATIO = 1.2
@@ -94,6 +98,11 @@ class SizeBasis(NamedTuple):
     size_error: float
 
 
+def is_recorded_reply(facts: Facts, message: int) -> bool:
+    """Return whether *message* is, or is a copy of, the reply to a request with recorded usage."""
+    return message in facts.size_basis.replies if facts.size_basis else is_reply(facts, message)
+
+
 _FACTOR_NAMES: dict[int, str] = {Kind.THINKING: "thinking", Kind.TOOL_USE: "call", Kind.TOOL_RESULT: "result"}
 
 
@@ -164,7 +173,7 @@ def find_intervals(facts: Facts, end: int) -> list[Interval]:
     """
     model = facts.request_model[end - 1] if end else -1
     facts.drop_search.index_requests(facts)
-    rows = facts.drop_search.rows_by_model.get(model, [])
+    rows = facts.drop_search.rows_by_model.get(model, array("i"))
     before_end = (rows[index] for index in reversed(range(bisect_left(rows, end))))
     intervals = (interval for row in before_end if (interval := interval_at(facts, row)) is not None)
     return list(islice(intervals, MAX_INTERVALS))
@@ -176,19 +185,21 @@ def interval_at(facts: Facts, row: int) -> Interval | None:
     The drops up to this request must have been searched.
     """
     intervals: dict[int, Interval | None] = facts.drop_search.intervals
-    if row not in intervals:
-        before, after = facts.request_message[row - 1], facts.request_message[row]
-        index = bisect_left(facts.drops, after, key=lambda drop: drop.message)
-        is_drop = index < len(facts.drops) and facts.drops[index].message == after
-        excluded = is_drop or is_other_conversation(facts, row) or is_other_conversation(facts, row - 1)
-        appended = not excluded and before >= epoch_at(facts, after).start and find_last_rewrite(facts, after) <= before
-        intervals[row] = None
-        if appended:
-            growth = facts.requests[row].context - facts.requests[row - 1].context
-            ends, end_block = (after, before + 1), count_blocks_before(facts, after)
-            content, reply = (estimate_content(facts, range(before, end), end_block) for end in ends)
-            intervals[row] = Interval(row, content, growth, reply, count_output_tokens(facts, row - 1))
-    return intervals[row]
+    with suppress(KeyError):  # another thread may empty the cache
+        return intervals[row]
+    interval, before, after = None, facts.request_message[row - 1], facts.request_message[row]
+    index = bisect_left(facts.drops, after, key=lambda drop: drop.message)
+    is_drop = index < len(facts.drops) and facts.drops[index].message == after
+    excluded = is_drop or is_other_conversation(facts, row) or is_other_conversation(facts, row - 1)
+    if not excluded and before >= epoch_at(facts, after).start and find_last_rewrite(facts, after) <= before:
+        growth = facts.requests[row].context - facts.requests[row - 1].context
+        ends, end_block = (after, before + 1), count_blocks_before(facts, after)
+        content, reply = (estimate_content(facts, range(before, end), end_block) for end in ends)
+        interval = Interval(row, content, growth, reply, count_output_tokens(facts, row - 1))
+    if len(intervals) >= MAX_CACHED_INTERVALS:
+        intervals.clear()
+    intervals[row] = interval
+    return interval
 
 
 def count_output_tokens(facts: Facts, row: int) -> int:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from context_tui.session.context import Context, context_at, memoize
 from context_tui.session.facts import Facts
-from context_tui.session.token_factors import count_output_tokens
+from context_tui.session.token_factors import count_output_tokens, is_recorded_reply
 from context_tui.session.values import Kind, MessageFlag
 from context_tui.tokens import accounting
 from context_tui.tokens.accounting import BelievedSize
@@ -272,16 +272,10 @@ def find_standing_tokens(context: Context, table: TokenTable | None) -> dict[int
     return tokens
 
 
-def find_replies(facts: Facts) -> frozenset[int]:
-    """Return the messages that are replies to requests with recorded usage."""
-    return facts.size_basis.replies if facts.size_basis else frozenset(facts.request_message)
-
-
 @memoize
 def count_requests_before(context: Context) -> list[int]:
     """Return the number of replies to recorded requests before each position in a context, and the total at the end."""
-    replies = find_replies(context.facts)
-    return [*accumulate((message in replies for message in context.order), initial=0)]
+    return [*accumulate((is_recorded_reply(context.facts, message) for message in context.order), initial=0)]
 
 
 def _describe_measure(context: Context, table: TokenTable | None) -> tuple[float, float, str, str]:

@@ -27,7 +27,7 @@ from context_tui.session.facts import (
 )
 from context_tui.session.jsontext import compact_text, utf8_len
 from context_tui.session.session import Session
-from context_tui.session.token_factors import PRIOR, Factors
+from context_tui.session.token_factors import PRIOR, Factors, is_recorded_reply
 from context_tui.session.values import Checkpoint, Kind
 from context_tui.tokens.accounting import find_fixed_blocks
 from context_tui.tokens.calibration import Calibration, calibrate
@@ -152,7 +152,6 @@ def build_calibrated_table(
     factors = {calibration.model: calibration.factors for calibration in calibrations}
     block_count = len(facts.kind)
     by_message = _map_factors(facts, factors)
-    replies = facts.size_basis.replies if facts.size_basis else frozenset(facts.request_message)
     blocks = array("l", bytes(array("l").itemsize * block_count))
     has_overhead = bytearray(block_count)
     start = 0
@@ -168,7 +167,7 @@ def build_calibrated_table(
             blocks[row] = round(tokens)
             if facts.kind[row] != Kind.TOOL_RESULT:
                 last_row, last_tokens = row, tokens
-        if last_row >= 0 and message in replies:
+        if last_row >= 0 and is_recorded_reply(facts, message):
             has_overhead[last_row] = 1
             blocks[last_row] = round(last_tokens + message_factors.request_overhead)
 

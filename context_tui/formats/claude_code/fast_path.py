@@ -114,7 +114,7 @@ def make_fast_path(scanner: ClaudeCodeScanner) -> FastPath:
 
     def add_message(role: int, record: UsualLine) -> int:
         message = append_message(role, 0, compute_epoch_ms(record.timestamp) if record.timestamp is not None else -1)
-        parents.append(message_by_uuid.get(record.parentUuid or "", -1))
+        parents.append(message_by_uuid.get(hash(record.parentUuid), -1))
         if scanner._epoch_start is not None:
             scanner._begin_epoch(message, scanner._epoch_start)
         return message
@@ -131,7 +131,7 @@ def make_fast_path(scanner: ClaudeCodeScanner) -> FastPath:
             except (ValueError, RecursionError):
                 return start, line_count
             record_type, api_message = record.type, record.message
-            if record.isSidechain or record.uuid in message_by_uuid:
+            if record.isSidechain or hash(record.uuid) in message_by_uuid:
                 return start, line_count
 
             if record_type == "user":
@@ -234,7 +234,7 @@ def make_fast_path(scanner: ClaudeCodeScanner) -> FastPath:
                     return start, line_count
                 add_record(start, end - start, _METADATA, -1)
                 if record.uuid:
-                    message_by_uuid[record.uuid] = message_by_uuid.get(record.parentUuid or "", -1)
+                    message_by_uuid[hash(record.uuid)] = message_by_uuid.get(hash(record.parentUuid), -1)
                 start = end + 1
                 continue
             else:
@@ -242,7 +242,7 @@ def make_fast_path(scanner: ClaudeCodeScanner) -> FastPath:
 
             add_record(start, end - start, _MESSAGE, message)
             if record.uuid:
-                message_by_uuid[record.uuid] = message
+                message_by_uuid[hash(record.uuid)] = message
             if sibling_prompts:
                 forks.move_to(message)
             else:

@@ -19,7 +19,7 @@ from context_tui.formats.kit.values import as_object, as_text, list_objects, par
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import OversizedRecord, compact_json, is_nested_deeper, loads, try_loads, utf8_len
 from context_tui.session.session import FileState
-from context_tui.session.validation import MAX_DEPTH, MAX_TOKENS
+from context_tui.session.validation import MAX_DEPTH, MAX_TOKENS, STRING_MEMBERS
 from context_tui.text.sanitize import MAX_NAME_LENGTH, truncate_name
 
 TokenSize = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKENS // 3)] | None
@@ -118,9 +118,7 @@ UNSENT_ATTACHMENTS = frozenset(
 CLEAR_HOOK = "SessionStart:clear"
 """Name of the hook that runs when ``/clear`` begins a new context."""
 
-MEASURED_MEMBERS = {
-    "text": ("text",),
-    "thinking": ("thinking", "signature"),
+MEASURED_MEMBERS = STRING_MEMBERS | {
     "tool_use": ("id", "name", "input"),
     "tool_result": ("tool_use_id", "content", "is_error"),
 }

@@ -126,7 +126,7 @@ class ClaudeCodeScanner:
         self._lines = LineReader(self._file, self.facts, parsing.parse_line)
         self._message_by_api_id: dict[str, int] = {}  # API message id to message
         self._usage_by_message: dict[int, Usage] = {}
-        self._message_by_uuid: dict[str, int] = {}  # record uuid to its message, or to the message above it
+        self._message_by_uuid: dict[int, int] = {}  # hash of a record's uuid to its message, or to the one above it
         self._results_by_reply: dict[int, int] = {}  # assistant message to the user message of its results
         self._forks = Forks(self.facts)
         self._parents = self._forks.parents
@@ -183,7 +183,7 @@ class ClaudeCodeScanner:
 
     def _append_record(self, record: Record, place: int, length: int) -> Iterator[bool]:
         """Append a record. If its uuid is known, it may be a copy, so first find the rows of all earlier records."""
-        if record.uuid in self._message_by_uuid:
+        if hash(record.uuid) in self._message_by_uuid:
             content = ClaudeCodeContent(self._file, self.facts)
             for row in range(self._rows_read, len(self.facts.record_kind)):
                 if self.facts.record_kind[row] != RecordKind.PROBLEM:
@@ -206,7 +206,7 @@ class ClaudeCodeScanner:
             is_message = record_type in parsing.MESSAGE_TYPES
             facts.add_record(place, length, RecordKind.MESSAGE if is_message else RecordKind.METADATA)
             return
-        is_copy = record.uuid in self._message_by_uuid and self._is_copy(record, place, length)
+        is_copy = hash(record.uuid) in self._message_by_uuid and self._is_copy(record, place, length)
         if not is_copy and parsing.is_clear(record):
             self._epoch_start = record
         if is_copy:
@@ -244,8 +244,8 @@ class ClaudeCodeScanner:
             message, self._separate_prompt = self._separate_prompt, -1
             facts.share_record(message, row)
         if record.uuid and not is_copy:
-            above = self._message_by_uuid.get(record.parentUuid or "", -1)
-            self._message_by_uuid[record.uuid] = message if message >= 0 else above
+            above = self._message_by_uuid.get(hash(record.parentUuid), -1)
+            self._message_by_uuid[hash(record.uuid)] = message if message >= 0 else above
         if message >= 0:
             self._forks.move_to(message)
 
@@ -291,7 +291,7 @@ class ClaudeCodeScanner:
 
     def _add_message(self, role: Role, record: Record, flags: int = 0) -> int:
         message = self.facts.add_message(role, flags, parse_time_ms(record.timestamp))
-        self._parents.append(self._message_by_uuid.get(record.parentUuid or "", -1))
+        self._parents.append(self._message_by_uuid.get(hash(record.parentUuid), -1))
         if self._epoch_start is not None:
             self._begin_epoch(message, self._epoch_start)
         return message
@@ -456,13 +456,13 @@ class ClaudeCodeScanner:
         preserved, segment = metadata.get("preservedMessages"), metadata.get("preservedSegment")
         if isinstance(preserved, dict) and isinstance(preserved.get("uuids"), list):
             uuids = _parse_ids(preserved["uuids"])
-            messages = dict.fromkeys(self._message_by_uuid.get(uuid, -1) for uuid in uuids)
-            missing = sum(1 for uuid in uuids if uuid not in self._message_by_uuid)
+            messages = dict.fromkeys(self._message_by_uuid.get(hash(uuid), -1) for uuid in uuids)
+            missing = sum(1 for uuid in uuids if hash(uuid) not in self._message_by_uuid)
             return Spans.from_numbers(message for message in messages if 0 <= message < end), missing
         if isinstance(segment, dict):
             ends = _parse_ids([segment.get(name) for name in ("headUuid", "tailUuid")])
-            head, tail = (self._message_by_uuid.get(uuid, -1) for uuid in ends)
-            missing = len({uuid for uuid in ends if uuid not in self._message_by_uuid})
+            head, tail = (self._message_by_uuid.get(hash(uuid), -1) for uuid in ends)
+            missing = len({uuid for uuid in ends if hash(uuid) not in self._message_by_uuid})
             return Spans(range(head, min(tail + 1, end)) if head >= 0 else range(0)), missing
         return NO_MESSAGES, 0
 

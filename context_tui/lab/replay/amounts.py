@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from context_tui.session.blocks import BYTES_PER_TOKEN, bytes_to_tokens
 from context_tui.session.context import Body
@@ -18,6 +17,8 @@ Amount = tuple[int, int, int, int, int, int, int]
 """Estimated tokens (``bytes/4``) of text, thinking, signatures, calls and results; numbers of images and requests."""
 
 ZERO_AMOUNT: Amount = (0, 0, 0, 0, 0, 0, 0)
+make_amount: Callable[[Iterable[int]], Amount] = tuple  # type: ignore[assignment]
+"""Function that returns the amount with seven numbers."""
 TEXT, THINKING, SIGNATURE, CALL, RESULT, IMAGES, REQUESTS = range(7)
 
 _INDEX_OF_KIND = {
@@ -26,21 +27,6 @@ _INDEX_OF_KIND = {
     int(Kind.TOOL_USE): CALL,
     int(Kind.TOOL_RESULT): RESULT,
 }
-
-
-class AmountList:
-    """A list of amounts in one array, which takes an eighth of the memory of a list of tuples."""
-
-    def __init__(self, typecode: Literal["i", "q"] = "q") -> None:
-        self._numbers = array(typecode)
-
-    def __getitem__(self, row: int) -> Amount:
-        width = len(ZERO_AMOUNT)
-        return tuple(self._numbers[row * width : (row + 1) * width])  # type: ignore[return-value]
-
-    def append(self, amount: Amount) -> None:
-        """Append an amount."""
-        self._numbers.extend(amount)
 
 
 def build_amount(index: int, tokens: int) -> Amount:
@@ -140,7 +126,7 @@ def fit_scale(calls: Sequence[tuple[int, int, int]]) -> WeightScale:
     """Fit a scale to calls, given as recorded tokens, estimated tokens without thinking, and those of the thinking."""
     ratios = sorted((size - other) / thinking for size, other, thinking in calls if thinking > 0)
     thinking_scale = _limit_to_one(ratios[int(len(ratios) * OUTLIER_SHARE)]) if ratios else 1.0
-    scaled = [(size, other + thinking_scale * thinking) for size, other, thinking in calls]
+    scaled = ((size, other + thinking_scale * thinking) for size, other, thinking in calls)
     ratios = sorted((size + SIZE_TOLERANCE) / tokens for size, tokens in scaled if tokens > 0)
     if not ratios:
         return WeightScale(thinking_scale, 1.0)

@@ -66,8 +66,30 @@ class OrderPrefix(Sequence[int]):
     __hash__ = None  # type: ignore[assignment]
 
 
-_BodyVersion = tuple[int, Body, Any]
-"""Number of the change that set a body, the body, and the version before it, or None."""
+class FirstRemovals(Mapping[int, int]):
+    """Recorded block rows mapped to the message before which their content was first removed, in one array."""
+
+    def __init__(self, block_count: int) -> None:
+        self._messages = array("i", [-1]) * block_count
+
+    def __len__(self) -> int:
+        return len(self._messages) - self._messages.count(-1)
+
+    def __iter__(self) -> Iterator[int]:
+        return (row for row, message in enumerate(self._messages) if message >= 0)
+
+    def __getitem__(self, row: int) -> int:
+        message = self._messages[row] if 0 <= row < len(self._messages) else -1
+        if message < 0:
+            raise KeyError(row)
+        return message
+
+    def add(self, rows: Iterable[int], message: int) -> None:
+        """Note that blocks were removed before *message*. Blocks of summaries that a policy inserted are ignored."""
+        messages, length = self._messages, len(self._messages)
+        for row in rows:
+            if row < length and messages[row] < 0:
+                messages[row] = message
 
 
 class VersionedBodies(dict[int, Body]):
@@ -75,20 +97,21 @@ class VersionedBodies(dict[int, Body]):
 
     def __init__(self, bodies: Mapping[int, Body] | None = None) -> None:
         super().__init__(bodies or {})
-        self._versions: dict[int, _BodyVersion] = {row: (0, body, None) for row, body in self.items()}
         self._changes = 0
+        self.changed_at = dict.fromkeys(self, 0)  # by row: number of its last change
+        self.earlier_bodies: dict[int, list[tuple[int, Body]]] = {}  # by row: those that were replaced
 
     def replace_bodies(self, bodies: Mapping[int, Body]) -> None:
         """Replace the bodies of these blocks, or change their earlier replacements."""
         self._changes += 1
+        for row in bodies.keys() & self.keys():
+            self.earlier_bodies.setdefault(row, []).append((self.changed_at[row], self[row]))
+        self.changed_at.update(dict.fromkeys(bodies, self._changes))
         self.update(bodies)
-        versions, change = self._versions, self._changes
-        for row, body in bodies.items():
-            versions[row] = change, body, versions.get(row)
 
     def take_snapshot(self) -> Mapping[int, Body]:
         """Return a view of the current replacements that later changes do not affect."""
-        return BodiesSnapshot(self._versions, self._changes, len(self._versions))
+        return BodiesSnapshot(self, self._changes, len(self))
 
 
 class BodiesSnapshot(Mapping[int, Body]):
@@ -96,7 +119,7 @@ class BodiesSnapshot(Mapping[int, Body]):
 
     __slots__ = ("changes", "length", "versions")
 
-    def __init__(self, versions: dict[int, _BodyVersion], changes: int, length: int) -> None:
+    def __init__(self, versions: VersionedBodies, changes: int, length: int) -> None:
         self.versions, self.changes, self.length = versions, changes, length
 
     @property
@@ -106,10 +129,11 @@ class BodiesSnapshot(Mapping[int, Body]):
 
     def get(self, row: int, default: object = None) -> Body | None:  # type: ignore[override]
         """Return the body in place of a block; None if the block is as recorded."""
-        version = self.versions.get(row)
-        while version is not None and version[0] > self.changes:
-            version = version[2]
-        return None if version is None else version[1]
+        body = self.versions.get(row)
+        if body is None or self.versions.changed_at[row] <= self.changes:
+            return body
+        earlier_bodies = reversed(self.versions.earlier_bodies.get(row, ()))
+        return next((earlier for change, earlier in earlier_bodies if change <= self.changes), None)
 
     def __getitem__(self, row: int) -> Body:
         body = self.get(row)
@@ -152,14 +176,13 @@ class ReplayHistory:
         self._shared_order = MessageOrder(self.order)  # that of the contexts
         self.end_message = 0
         self.replaced = VersionedBodies()
-        self.removed_by_policy: dict[int, int] = {}
-        self.removed_by_recording: dict[int, int] = {}
         self.estimate = self.results = 0
         self.excess: Amount = ZERO_AMOUNT
         self.floor = 0
         self.generation = 0
         self.changed_from: int | None = None
-        self._recorded_block_count = recording.session.block_count
+        self.removed_by_policy = FirstRemovals(recording.session.block_count)
+        self.removed_by_recording = FirstRemovals(recording.session.block_count)
         self._dropped: set[int] = set()
         self._epoch_start = 0
         self._cleared: dict[int, Body] = {}  # by the recording, including earlier contexts
@@ -266,7 +289,7 @@ class ReplayHistory:
         if takes_effect:
             present = set(order)
             removed_rows = self._iter_rows(message for message in self.order if message not in present)
-            self._mark_removed(self.removed_by_recording, removed_rows, event.at)
+            self.removed_by_recording.add(removed_rows, event.at)
             self._set_order(message for message in order if message not in self._dropped)
             owner = recording.facts.block_message
             if any(owner[row] not in present for row in self.replaced):
@@ -332,7 +355,7 @@ class ReplayHistory:
             # The recorded context loses the block as recorded, this history the block as it was here.
             before = count_block_amount(facts, row, body_before)
             self.excess = add_amounts(self.excess, subtract_amounts(count_block_amount(facts, row), before))
-            self._mark_removed(self.removed_by_recording, (row,), event.at)
+            self.removed_by_recording.add((row,), event.at)
             self._mark_changed(position)
 
     # Changes by the policy
@@ -350,7 +373,7 @@ class ReplayHistory:
                 earlier_body = replaced.get(row)
                 self.estimate += body.tokens - (earlier_body.tokens if earlier_body else bytes4(facts, row))
             self.excess = add_amounts(self.excess, self._replace_bodies(bodies))
-            self._mark_removed(self.removed_by_policy, bodies, self.end_message)
+            self.removed_by_policy.add(bodies, self.end_message)
         if plan.dropped_ranges or plan.inserts:
             first_changed = min(first_changed, self._reorder_messages(plan, summary_tokens))
         self.floor = self.end_message
@@ -375,7 +398,7 @@ class ReplayHistory:
         self.excess = subtract_amounts(changed, recording.compute_amount(removed, self.replaced))
         pairs = enumerate(zip(order, self.order, strict=False))
         first_changed = next((at for at, (a, b) in pairs if a != b), len(order))
-        self._mark_removed(self.removed_by_policy, self._iter_rows(removed), self.end_message)
+        self.removed_by_policy.add(self._iter_rows(removed), self.end_message)
         self._dropped |= removed
         self._set_order(order)
         self._epoch_start = self.end_message
@@ -461,9 +484,3 @@ class ReplayHistory:
             while row >= 0:
                 yield row
                 row = following[row]
-
-    def _mark_removed(self, removed: dict[int, int], rows: Iterable[int], at: int) -> None:
-        """Record when blocks were first removed. Blocks of summaries that a policy inserted are ignored."""
-        for row in rows:
-            if row < self._recorded_block_count:
-                removed.setdefault(row, at)

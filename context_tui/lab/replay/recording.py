@@ -16,7 +16,6 @@ from context_tui.lab.replay.amounts import (
     TEXT,
     ZERO_AMOUNT,
     Amount,
-    AmountList,
     WeightScale,
     add_amounts,
     build_amount,
@@ -25,15 +24,17 @@ from context_tui.lab.replay.amounts import (
     count_block_amount,
     drop_thinking,
     fit_scale,
+    make_amount,
     scale_weights,
     subtract_amounts,
     sum_amounts,
 )
 from context_tui.lab.replay.result import CompactionHandling, ModelCall
+from context_tui.lab.replay.tuple_list import TupleList
 from context_tui.policies.trigger_points import find_phases
 from context_tui.session.blocks import BYTES_PER_TOKEN, bytes_to_tokens
 from context_tui.session.context import CLEARED_BODIES, REMOVED_BODY, Body
-from context_tui.session.facts import Facts, spans_at
+from context_tui.session.facts import Facts, is_reply, spans_at
 from context_tui.session.session import Content, ContentOverlay, Session
 from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
 from context_tui.session.window import Window
@@ -88,10 +89,10 @@ class AppendedContent(NamedTuple):
             kind.
     """
 
-    is_appended: list[bool]
+    is_appended: bytes
     tokens: array[int]
     results: array[int]
-    amounts: AmountList
+    amounts: TupleList[Amount]
 
 
 class Recording:
@@ -115,7 +116,7 @@ class Recording:
         facts, length = session.facts, len(session)
         self.session, self.facts = session, facts
         self.calibrations: list[Calibration] = calibrate(facts)
-        self.is_sent = [not facts.flags[message] & MessageFlag.NOT_SENT for message in range(length)]
+        self.is_sent = bytes(not flags & MessageFlag.NOT_SENT for flags in facts.flags[:length])
         self.events = _find_events(session)
         summaries = [message for message in range(length) if facts.flags[message] & MessageFlag.SUMMARY]
         compaction_epochs = [epoch for epoch in facts.epochs if epoch.cause == "compaction" and epoch.message]
@@ -125,20 +126,21 @@ class Recording:
             if _is_inserted(facts, epoch.message)  # not the first message after a truncation
             for message in range(epoch.message, epoch.start)
         )
-        self.calls = [ModelCall(message, row) for row, message in enumerate(facts.request_message)] or [
-            ModelCall(message, -1) for message in range(length) if self._is_reply(message)
-        ]
-        end, replies = self.calls[-1].message if self.calls else -1, {call.message for call in self.calls}
-        checkpoints = (message for message in range(end + 1) if self.is_sent[message] or message in replies)
+        self.calls = TupleList(ModelCall._make, 2, "i")
+        requests = ((message, row) for row, message in enumerate(facts.request_message))
+        replies = ((message, -1) for message in range(length) if self._is_reply(message))
+        for call in requests if facts.request_message else replies:
+            self.calls.append(call)
+        end, answered = self.calls[-1].message if self.calls else -1, {call.message for call in self.calls}
+        checkpoints = (message for message in range(end + 1) if self.is_sent[message] or message in answered)
         phases_at = ((message, find_phases(facts, message)) for message in checkpoints)
-        self.checkpoints = [(message, phases) for message, phases in phases_at if phases or message in replies]
+        self.checkpoints = [(message, phases) for message, phases in phases_at if phases or message in answered]
         sizes = [count_message_tokens(facts, message) for message in summaries if self.is_sent[message]]
         sizes = [size for size in sizes if size]  # an encrypted summary has no size
         sizes += [each.summary_tokens for each in facts.compactions if each.summary_tokens]
         self.summary_tokens = round(median(sizes)) if sizes else DEFAULT_SUMMARY_TOKENS
         self.content = _SummaryContent(session.content)
-        self._replies = frozenset(facts.request_message)
-        self._amounts = AmountList("i")  # by message of the session
+        self._amounts: TupleList[Amount] = TupleList(make_amount, len(ZERO_AMOUNT), "i")  # by message of the session
         fixed_blocks = find_fixed_blocks(facts)
         self._standing_bodies = dict.fromkeys(fixed_blocks, REMOVED_BODY)
         self._standing_messages = frozenset(facts.block_message[row] for row in fixed_blocks)
@@ -161,7 +163,7 @@ class Recording:
         facts = self.session.facts
         is_inserted = facts.flags[message] & (MessageFlag.SUMMARY | MessageFlag.SYNTHETIC)
         is_reply = facts.role[message] == Role.ASSISTANT and not is_inserted
-        return self.is_sent[message] and is_reply and message not in self.undoable_messages
+        return bool(self.is_sent[message]) and is_reply and message not in self.undoable_messages
 
     def _set_weights(self, by_model: Mapping[str, tuple[float, ...]]) -> None:
         self._default_weights = next(iter(by_model.values()), compute_weights(None))
@@ -239,8 +241,9 @@ class Recording:
         if recorded not in self._appended:
             facts, result = self.facts, int(Kind.TOOL_RESULT)
             undone = self.undoable_messages if recorded == "ignore" else frozenset[int]()
-            is_appended = [is_sent and message not in undone for message, is_sent in enumerate(self.is_sent)]
-            tokens, results, amounts, amount = array("q", [0]), array("q", [0]), AmountList(), ZERO_AMOUNT
+            is_appended = bytes(is_sent and message not in undone for message, is_sent in enumerate(self.is_sent))
+            amounts: TupleList[Amount] = TupleList(make_amount, len(ZERO_AMOUNT))
+            tokens, results, amount = array("q", [0]), array("q", [0]), ZERO_AMOUNT
             amounts.append(amount)
             for message, is_new in enumerate(is_appended):
                 rows = [*facts.blocks_of(message)] if is_new else []
@@ -250,11 +253,6 @@ class Recording:
                 amounts.append(amount)
             self._appended[recorded] = AppendedContent(is_appended, tokens, results, amounts)
         return self._appended[recorded]
-
-    def window_at(self, message: int, call: int) -> Window:
-        """Return the context window at *message*, where *call* is the number of the next call."""
-        at_call = call < len(self.calls) and self.calls[call].message == message
-        return self.windows[call] if at_call else self.session.window_at(message)
 
     def get_weights(self, request: int) -> tuple[float, ...]:
         """Return the weights (see :func:`.amounts.compute_weights`) for the model that answered a request."""
@@ -271,7 +269,7 @@ class Recording:
             replaced = {**replaced, **self._standing_bodies}
         facts = self.facts
         amount = sum_amounts(count_block_amount(facts, row, replaced.get(row)) for row in facts.blocks_of(message))
-        return add_amounts(amount, build_amount(REQUESTS, 1)) if message in self._replies else amount
+        return add_amounts(amount, build_amount(REQUESTS, 1)) if is_reply(facts, message) else amount
 
     def compute_amount(self, order: Iterable[int], replaced: Mapping[int, Body]) -> Amount:
         """Return the amounts of each kind of content in several messages, with the bodies of some blocks *replaced*."""

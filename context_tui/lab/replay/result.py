@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from context_tui.compaction.plan import Plan
+from context_tui.lab.replay.tuple_list import TupleList
 from context_tui.policies.base import Params
 from context_tui.policies.parameters import format_assignments
 from context_tui.policies.versions import format_no_firing
@@ -49,7 +50,7 @@ class Firing:
         cache_cut: tokens that decide the cost.
         cleared, truncated: numbers of cleared and of truncated results.
         dropped, summarised: numbers of messages removed without a summary, and replaced by one.
-        believed: the believed size in tokens; None if unknown.
+        believed: the believed size in tokens.
     """
 
     call: int
@@ -64,12 +65,38 @@ class Firing:
     truncated: int
     dropped: int
     summarised: int
-    believed: int | None
+    believed: int
     reason: str
 
     @property
     def plan(self) -> Plan:
         return self.stored_plan if isinstance(self.stored_plan, Plan) else self.stored_plan()
+
+
+class Firings(Sequence[Firing]):
+    """The firings of a replay, with their numbers in an array, because there may be one for every call."""
+
+    def __init__(self) -> None:
+        self._numbers: TupleList[tuple[int, ...]] = TupleList(tuple, 13)
+        self._others: list[tuple[str, Plan | Callable[[], Plan], str]] = []
+
+    def __len__(self) -> int:
+        return len(self._others)
+
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            return [self[each] for each in range(len(self))[number]]
+        numbers, (policy, plan, reason) = self._numbers[number], self._others[number]
+        call, message, decided, before, after, *cut, cleared, truncated, dropped, summarised, believed = numbers
+        counts = cleared, truncated, dropped, summarised, believed
+        return Firing(call, message, decided, policy, plan, before, after, CacheCut(*cut), *counts, reason)
+
+    def append(self, firing: Firing) -> None:
+        """Append a firing."""
+        sizes = firing.before, firing.after, *firing.cache_cut
+        counts = firing.cleared, firing.truncated, firing.dropped, firing.summarised, firing.believed
+        self._numbers.append((firing.call, firing.message, firing.decided, *sizes, *counts))
+        self._others.append((firing.policy, firing.stored_plan, firing.reason))
 
 
 def find_changed_rows(plan: Plan) -> frozenset[int]:

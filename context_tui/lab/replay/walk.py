@@ -110,13 +110,13 @@ class _PendingFiring:
     amount_before: Amount
     amount_after: Amount
     summarised_amount: Amount | None
-    believed: int | None
+    believed: int
 
 
 class _BackgroundSummary(NamedTuple):
     step: _PolicyStep
     plan: Plan
-    believed: int | None
+    believed: int
     decided: int
     ready_at_call: int  # number of the call before which it is ready
 
@@ -140,9 +140,11 @@ class Walk:
         self.events = deque(recording.events)
         self.next_event_at = 0  # no event applies before this message
         self.call = 0
+        self.calls = iter(recording.calls)
+        self.next_call = next(self.calls, None)
         self.sizes: list[int] = []
         self.unchanged_prefixes: list[int] = []
-        self.firings: list[result.Firing] = []
+        self.firings = result.Firings()
         self.last_whole_plan: Plan | None = None  # of a firing
         self.pending_firings: list[_PendingFiring] = []
         self.background_summary: _BackgroundSummary | None = None
@@ -161,11 +163,12 @@ class Walk:
             self.history.append_until(message)
             if not self.policy.phases.isdisjoint(phases):
                 self._check_triggers(message, phases)
-            if self.call < len(recording.calls) and recording.calls[self.call].message == message:
+            if self.next_call is not None and self.next_call.message == message:
                 checkpoint()
                 if self.next_event_at <= message:
                     self._apply_events(message, silent=True)
-                self._send_call(recording.calls[self.call])
+                self._send_call(self.next_call)
+                self.next_call = next(self.calls, None)
         history = self.history
         return result.Replay(
             recording.session,
@@ -239,6 +242,7 @@ class Walk:
         last_reply = history.find_last_assistant()
         idle_from = facts.end_time[last_reply] if last_reply >= 0 else -1
         idle = (facts.time[message] - idle_from) / 1000 if 0 <= idle_from <= facts.time[message] else None
+        is_call = self.next_call is not None and self.next_call.message == message
         return RuntimeState(
             message,
             believed,
@@ -246,7 +250,7 @@ class Walk:
             idle,
             at_end=False,
             has_assistant=last_reply >= 0,
-            window=recording.window_at(message, self.call),
+            window=recording.windows[self.call] if is_call else recording.session.window_at(message),
             input_includes_cache=facts.input_includes_cache,
             firing_only=True,
             estimated_tokens=history.estimate,
@@ -291,7 +295,7 @@ class Walk:
         if summary is not None:
             self._apply_plan(summary.step, summary.plan, summary.believed, summary.decided, message)
 
-    def _apply_plan(self, step: _PolicyStep, plan: Plan, believed: int | None, decided: int, message: int) -> None:
+    def _apply_plan(self, step: _PolicyStep, plan: Plan, believed: int, decided: int, message: int) -> None:
         history, excess_before = self.history, self.history.excess
         summarised: Amount | None = None
         if plan.needs_summary:

@@ -126,7 +126,7 @@ class SweepTrack:
         self.max_turns = max((int(segment.turns_at_checkpoint.max(initial=0)) for segment in self.segments), default=0)
         self._compute_believed_sizes(call_messages, sums)
         self._assign_weight_classes(call_messages)
-        windows = map(recording.window_at, checkpoints, self.calls_before.tolist())
+        windows = map(recording.session.window_at, checkpoints)
         self.checkpoint_windows = np.array(
             [window.tokens if window.is_known else rule.assumed_window for window in windows], np.int64
         )

@@ -235,7 +235,7 @@ def format_firing_lines(
         reason = f"{firing.policy}: {reason}"
     if firing.decided != firing.message:
         reason += f"; started in the background before #{firing.decided:,}"
-    if firing.believed is not None and f"{firing.believed:,}" not in reason:
+    if f"{firing.believed:,}" not in reason:
         reason += f"; size in its runtime {firing.believed:,}"
     yield [("  why ", MUTED), (shorten_at_word(format_safe_line(reason), width - 6), "")]
     if study is not None:
@@ -249,7 +249,7 @@ def format_firing_lines(
 
 
 def _find_firing_price(study: Study, firing: Firing) -> FiringPrice:
-    return next(price for each, price in zip(study.replay.firings, study.price.firings, strict=True) if each is firing)
+    return study.price.firings[study.replay.firings.index(firing)]
 
 
 def _format_price_lines(study: Study, firing: Firing, width: int) -> Iterator[list[Run]]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len, set_cell_size
 
+from context_tui.text.files import read_toml
 from context_tui.text.sanitize import sanitize_line
 
 DRAWING_CHARACTERS = "".join(map(chr, range(0x2500, 0x25A0)))
@@ -13,18 +14,11 @@ DRAWING_CHARACTERS = "".join(map(chr, range(0x2500, 0x25A0)))
 VERTICAL_BLOCKS, HORIZONTAL_BLOCKS = " ▁▂▃▄▅▆▇█", " ▏▎▍▌▋▊▉█"
 """Blocks that fill zero to eight eighths of a cell: from the bottom, and from the left."""
 
+_SIGNS = read_toml("context_tui.tui.terminal", "ascii.toml")
 ASCII_GLYPHS = str.maketrans(
     {
         **dict.fromkeys(DRAWING_CHARACTERS, "+"),
-        **dict(zip(VERTICAL_BLOCKS[1:], ".:-=+*##", strict=True)),
-        **dict(zip(HORIZONTAL_BLOCKS[1:-1], "_.::==#", strict=True)),
-        **dict(zip("░▒▓▔▐▕", ".:%-||", strict=True)),
-        **dict(zip("▀▚═╬┼╫", '"\\=@+&', strict=True)),
-        **dict(zip("─━│┃┊┆╎┈╌║", "-=|||||.-|", strict=True)),
-        **dict(zip("◀▶▸▼▾▴▲●○◆▪‣◦⭑", "<>>vv^^o.@*>o*", strict=True)),
-        **dict(zip("·…⋯←→↑↓↕⌫✓✗×–—−", ".~~<>^v:<+xx---", strict=True)),
-        **dict(zip("±≥≤", "~><", strict=True)),
-        **dict(zip("“”Δ•\ufffd\u00a0", "''**? ", strict=True)),
+        **{glyph: sign for glyphs, signs in _SIGNS.items() for glyph, sign in zip(glyphs, signs, strict=True)},
         **dict.fromkeys(("⏎", *map(chr, range(0x2400, 0x2440))), "?"),  # pictures of characters that are not shown
         "🔎": "/ ",
     }

@@ -11,21 +11,14 @@ from typing import NamedTuple
 from context_tui.compaction.plan import ACTION_PAST_TENSE
 from context_tui.session.facts import Facts
 from context_tui.session.values import BlockFlag, Kind, Spans
+from context_tui.text.files import read_toml
 from context_tui.tokens.breakdown import categorize_block
 from context_tui.tui.timeline.marks import VERDICT_LABELS, RowMarker
 from context_tui.tui.timeline.rows import WHOLE_MESSAGE, TimelineRows
 
 ROW_KINDS = ("user", "assistant", "thinking", "tool_use", "tool_result", "error", "injected", "summary", "image")
 """Kinds of rows: categories of the breakdown, and ``error`` for results that are errors."""
-KIND_LABELS = {
-    "user": "user",
-    "system": "system prompt",
-    "tool_use": "calls",
-    "tool_result": "results",
-    "error": "errors",
-    "summary": "summaries",
-    "image": "images",
-}
+KIND_LABELS: dict[str, str] = read_toml("context_tui.tui.timeline", "labels.toml")["kinds"]
 """Labels of kinds that differ from their names."""
 SIZE_STEPS = (500, 1_000, 5_000, 20_000)
 _KIND_BITS = {kind: 1 << number for number, kind in enumerate(ROW_KINDS)}

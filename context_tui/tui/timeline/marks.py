@@ -10,6 +10,7 @@ from context_tui.errors import Error
 from context_tui.session.context import Context
 from context_tui.session.facts import epoch_at
 from context_tui.session.values import Kind, MessageFlag
+from context_tui.text.files import read_toml
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.measures import TokenTable
 
@@ -25,46 +26,10 @@ class RowMark(NamedTuple):
 NO_MARK = RowMark(" ", "kept")
 
 
-class VerdictLabel(NamedTuple):
-    """A verdict on a row: its glyph in the timeline, label in the legend, and a phrase such as ``would be cleared``."""
-
-    glyph: str
-    label: str = ""
-    phrase: str = ""
-
-
-VERDICTS = {
-    "cleared": VerdictLabel("-", "cleared", "would be cleared"),
-    "truncated": VerdictLabel("~", "truncated", "would be truncated"),
-    "summarised": VerdictLabel("S", "summarised", "would be summarised"),
-    "dropped": VerdictLabel("D", "dropped", "would be dropped"),
-    "protected": VerdictLabel("=", "protected"),
-    "gone": VerdictLabel(".", "cleared before", "replaced by a placeholder"),
-    "before": VerdictLabel("<", "not in this context"),
-    "after": VerdictLabel(">", "after the point"),
-    "kept": VerdictLabel(" "),
-}
-"""Verdicts by name, in the order of the legend."""
-VERDICT_GLYPHS = {name: verdict.glyph for name, verdict in VERDICTS.items()}
-VERDICT_LABELS = {name: verdict.label for name, verdict in VERDICTS.items() if verdict.label}
-VERDICT_PHRASES = {name: verdict.phrase for name, verdict in VERDICTS.items() if verdict.phrase}
-BLOCK_LABELS = {
-    Kind.TEXT: "text",
-    Kind.THINKING: "thinking",
-    Kind.TOOL_USE: "call",
-    Kind.TOOL_RESULT: "result",
-    Kind.IMAGE: "image",
-    Kind.OTHER: "block",
-}
-OUTSIDE_REASONS = {
-    "start": "not in this context",
-    "compaction": "not in this context: compacted before",
-    "clear": "not in this context: cleared since (/clear)",
-    "unsent": "not in this context: never sent to the model",
-    "after": "not in this context: after the planning point",
-}
-
-
+_LABELS: dict[str, dict[str, str]] = read_toml("context_tui.tui.timeline", "labels.toml")
+VERDICT_GLYPHS, VERDICT_LABELS, VERDICT_PHRASES = _LABELS["glyphs"], _LABELS["verdicts"], _LABELS["phrases"]
+OUTSIDE_REASONS = _LABELS["outside"]
+BLOCK_LABELS = dict(zip(Kind, ("text", "thinking", "call", "result", "image", "block"), strict=True))
 CHANGED_VERDICTS = frozenset({"cleared", "truncated", "summarised", "dropped"})
 
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from context_tui.lab.fullness import ContextPart
+from context_tui.text.files import read_toml
 from context_tui.text.numbers import format_tokens
-from context_tui.tui.terminal.themes import BAD, BOLD, GOOD, MUTED, PRIMARY, WARN
+from context_tui.tui.terminal.themes import BOLD, MUTED, PRIMARY
 from context_tui.tui.widgets.canvas import Canvas, distribute_cells
 from context_tui.tui.widgets.styled_text import Run
 
@@ -21,21 +22,8 @@ class CategoryStyle(NamedTuple):
     style: str
 
 
-_PROMPT_LABEL = "system+tools"
-CATEGORY_STYLES = {
-    "system": CategoryStyle("system prompt", _PROMPT_LABEL, "║", "$text-secondary"),
-    "tools": CategoryStyle("tool schemas", _PROMPT_LABEL, "║", "$text-secondary"),
-    "not_in_file": CategoryStyle("system prompt and tools, not in the file", _PROMPT_LABEL, "║", "$text-secondary"),
-    "summary": CategoryStyle("summaries", "summary", "▀", "$text-accent"),
-    "put_back": CategoryStyle("restored after compaction, not in the file", "restored", "╫", GOOD),
-    "user": CategoryStyle("user", "user", "█", GOOD),
-    "injected": CategoryStyle("injected", "injected", "┼", GOOD),
-    "assistant": CategoryStyle("assistant", "assistant", "▓", PRIMARY),
-    "thinking": CategoryStyle("thinking", "thinking", "═", PRIMARY),
-    "tool_use": CategoryStyle("tool calls", "calls", "▚", PRIMARY),
-    "tool_result": CategoryStyle("tool results", "results", "▒", WARN),
-    "image": CategoryStyle("images", "images", "╬", BAD),
-}
+_CATEGORIES = read_toml("context_tui.tui.widgets", "categories.toml")
+CATEGORY_STYLES = {name: CategoryStyle(*row) for name, row in _CATEGORIES.items()}
 """Styles of the categories of a breakdown; categories with the same short name are one part of the bar."""
 FREE_PATTERN = "·"
 ZOOM_SHARE = 0.25

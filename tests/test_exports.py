@@ -174,7 +174,7 @@ ANSWERED_TWICE = [
 ]
 """A second result of a call, beside the result of another one."""
 
-CALLED_WITH_TEXT = [
+CALLED_WITH_TEXT: list[dict[str, Any]] = [
     {"role": "user", "content": "list the folder"},
     {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "Bash", "input": "ls -l sources"}]},
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "notes.md"}]},

@@ -18,6 +18,7 @@ from context_tui.session.jsontext import compact_json, compact_text, utf8_len
 from context_tui.session.markers import SDK_SUMMARY, SDK_SUMMARY_END
 from context_tui.session.session import Message
 from context_tui.session.values import Kind, Role
+from context_tui.text.files import read_toml
 from context_tui.tokens.context_index import index_context
 
 PRUNE_MARKER = "\n\n[...{} chars pruned...]\n\n"
@@ -187,16 +188,7 @@ MAX_RESULT_BYTES = 500
 MAX_THINKING_BYTES = 200
 """Maximum bytes of thinking in the transcript; longer thinking is omitted."""
 
-_SYSTEM = """\
-You condense the older part of a conversation between a person and an agent, so that the agent can go on without it. \
-Write a structured summary with one section for each of these, in this order:
-
-{headings}
-
-Decisions are what was settled and why; facts and context are what the agent must know; name files, paths, functions \
-and other code references exactly; say what each tool call that mattered brought to light or changed; commitments are \
-what was promised or is still to be done. Summarise only what is there, leave no section out, and do not continue the \
-conversation."""
+_SYSTEM: str = read_toml("context_tui.policies.builtin", "prompts.toml")["agent_sdk"]["system"]
 
 
 class AgentSdkCompactParams(Params):

@@ -25,6 +25,7 @@ from context_tui.session.context import Body, Context, memoize
 from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY
 from context_tui.session.session import Message
 from context_tui.session.values import Kind, MessageFlag
+from context_tui.text.files import read_toml
 from context_tui.tokens.context_index import ContextIndex, ToolResults, index_context, memoize_by_messages
 
 DEFAULT_KEPT_TURNS = 3
@@ -205,27 +206,7 @@ SUMMARY_SECTIONS = (
 _SUBHEADINGS = {"Progress": ("### Done", "### In Progress", "### Blocked")}
 
 # No bracketed placeholders anywhere: small models copy them instead of filling them in.
-_SYSTEM = """\
-You write the notes that take the place of the older part of a conversation between a person and a coding agent. \
-The agent will go on with your notes and the newest messages, and with nothing else.
-
-- Summarise only what the conversation holds. Add nothing, guess nothing; what was planned is not what was done.
-- If the conversation holds an earlier summary, merge it into yours: what still holds is kept, what is outdated goes.
-- Keep every section, even one with nothing in it: write "(none)" there.
-- Keep file paths, identifiers, commands and error messages exactly as they stand.
-- Write terse bullet points.
-- Do not continue the task, answer no question of the conversation, and call no tool.
-- Write in the language the person and the agent speak."""
-
-_NEW_SUMMARY_TASK = "Write the summary of the conversation above."
-_UPDATE_SUMMARY_TASK = """\
-An earlier part of this conversation was summarised before. Update that summary with what happened since: keep what \
-still holds, change what has changed, move finished work from In Progress to Done, and drop what no longer matters."""
-
-_SUMMARY_FORM = """\
-Use exactly these headings, in this order, and write nothing before or after them:
-
-{headings}"""
+_PROMPTS: dict[str, str] = read_toml("context_tui.policies.builtin", "prompts.toml")["defect"]
 
 
 class DefectCompactParams(Params):
@@ -337,12 +318,12 @@ def _find_first_summary(context: Context) -> tuple[int, int]:
 
 def build_summary_request(head: list[Message], previous: str | None) -> list[Message]:
     """Append a user message to *head* that asks for a new summary or, given *previous*, for an update of it."""
-    task = _NEW_SUMMARY_TASK
+    task = _PROMPTS["new_summary"]
     if previous is not None:
-        task = f"{_UPDATE_SUMMARY_TASK}\n\n<previous-summary>\n{previous}\n</previous-summary>"
+        task = f"{_PROMPTS['update']}\n\n<previous-summary>\n{previous}\n</previous-summary>"
     headings = "\n".join(line for name in SUMMARY_SECTIONS for line in (f"## {name}", *_SUBHEADINGS.get(name, ())))
-    text = f"{task}\n\n{_SUMMARY_FORM.format(headings=headings)}"
+    text = f"{task}\n\n{_PROMPTS['form'].format(headings=headings)}"
     return [*head, {"role": "user", "content": [{"type": "text", "text": text}]}]
 
 
-SUMMARY_PROMPT = SummaryPrompt(_SYSTEM, build_summary_request, prepare_messages, SUMMARY_SECTIONS)
+SUMMARY_PROMPT = SummaryPrompt(_PROMPTS["system"], build_summary_request, prepare_messages, SUMMARY_SECTIONS)

@@ -177,6 +177,16 @@ def test_tiny_budgets_find_the_same(tmp_path: Path, data: st.DataObject) -> None
     assert facts_of(step_by_step.session()) == facts_of(scan(scanner(path)))
 
 
+def test_a_reminder_that_a_second_boundary_keeps_is_once_in_the_context(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user("go")
+    recording.boundary()
+    reminder = recording.attachment("file", content="attached")
+    recording.boundary(preservedMessages={"uuids": [reminder]})
+    recording.user("on")
+    assert list(scan(scanner(recording.write(tmp_path))).context_at().order) == [1, 2]
+
+
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_records_add_up_and_text_fits_facts(tmp_path: Path, data: st.DataObject) -> None:

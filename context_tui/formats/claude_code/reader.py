@@ -441,9 +441,9 @@ class ClaudeCodeScanner:
             self.facts.begin_epoch(message, "clear")
             return
         metadata = cause.compactMetadata or {}
-        prefix, missing = self._find_preserved(metadata, message)
-        prefix_end = message + bool(self.facts.flags[message] & MessageFlag.SUMMARY)
-        if leading := range(self._reminders if self._reminders >= 0 else message, prefix_end):
+        start = self._reminders if self._reminders >= 0 else message
+        prefix, missing = self._find_preserved(metadata, start)
+        if leading := range(start, message + bool(self.facts.flags[message] & MessageFlag.SUMMARY)):
             prefix = Spans(leading, *prefix.ranges)
         self._reminders = -1
         trigger, tokens = _parse_text(metadata.get("trigger")), _parse_size(metadata, "preTokens")[0]

@@ -7,7 +7,7 @@ in the recording remain so, except in formats for a provider. An export with oth
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import or_
 from typing import NamedTuple
 
@@ -89,15 +89,19 @@ def build_exportable(
         history, sources, notes = tool_pairing.repair_orphans(unique_messages, introduced)
     for loss, number in notes.items():
         losses.add(loss, number)
-    rows = [list(facts.blocks_of(index)) for index in context.order]
+
+    @lru_cache(maxsize=64)
+    def list_rows(at: int) -> list[int]:
+        return list(facts.blocks_of(context.order[at]))
+
     builder = SessionBuilder(session)
     for message, (at, places) in zip(history, sources, strict=True):
         if at is not None and message is messages[at]:
-            rows_of_message = enumerate(rows[at] if replaced else ())
+            rows_of_message = enumerate(list_rows(at) if replaced else ())
             texts = {ordinal: replaced[row].text for ordinal, row in rows_of_message if row in replaced}
             builder.copy_message(context.order[at], texts)
             continue
-        origin_rows = [rows[place.message][place.block] if place else -1 for place in places]
+        origin_rows = [list_rows(place.message)[place.block] if place else -1 for place in places]
         copied_rows = [
             row if place and block is messages[place.message]["content"][place.block] and row not in replaced else -1
             for row, place, block in zip(origin_rows, places, message["content"], strict=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import partial
+from sys import intern
 from typing import Any, NamedTuple
 
 from context_tui.errors import UnreadableSession
@@ -28,7 +29,8 @@ Stamp = tuple[int, str]
 
 def find_compactions(facts: Facts, archived: Sequence[str | None]) -> list[Compaction]:
     """Return the compactions of a session. *archived* is the time at which each message was archived, or None."""
-    archive_stamps = [None if time is None else (parse_time_ms(time), time) for time in archived]
+    stamps = {time: (parse_time_ms(time), time) for time in dict.fromkeys(archived) if time is not None}
+    archive_stamps = [None if time is None else stamps[time] for time in archived]
     summaries = [m for m in range(len(facts)) if facts.flags[m] & MessageFlag.SUMMARY and facts.role[m] == Role.SYSTEM]
     compactions: list[Compaction] = []
     remaining, end = list[int](), 0
@@ -124,9 +126,7 @@ class KodaShape:
             builder.facts.input_includes_cache = True
         if messages:
             archived = row.compacted_at  # the same for many rows
-            time = None if archived is None else decode_text(archived)
-            last = self._archive_times[-1:]
-            self._archive_times.append(last[0] if last == [time] else time)
+            self._archive_times.append(None if archived is None else intern(decode_text(archived)))
         elif parsed.role == Role.SYSTEM:
             builder.facts.system_records += 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -109,33 +109,39 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 def write_database(session: Session, path: Path) -> Losses:
     """Write a new database with the session's context, and return the losses."""
     losses = Losses()
-    system = session.content.system()
-    rows: list[RowValues] = [{"role": "system", "content": system}] if system and session.facts.system_records else []
-    usages, facts = collect_usage(session), session.facts
-    for index, message in zip(session.context_at().order, session.to_messages(), strict=True):
-        message_rows = _build_rows(message, losses)
-        rows += [{**row, "time": facts.time[index]} for row in message_rows]
-        if index in usages and message_rows[0]["role"] == "assistant":
-            rows[-1] |= _format_usage(usages[index])
-    count_injected_losses(session, losses)
-    if system and not session.facts.system_records:
-        losses.add_note("the system prompt is left out; koda adds its own")
-    if session.content.tools():
-        losses.add_note("the tool schemas are left out; koda adds its own")
     times = [time for time in session.facts.time if time >= 0]
     moment = datetime.fromtimestamp(times[-1] / 1000, UTC) if times else datetime.now(UTC)
     now, new_id = _format_time(moment), str(uuid.uuid4())
     cwd, title = map(_replace_surrogates, (session.info.cwd, session.info.title))
     try:
         with closing(sqlite3.connect(path)) as database, database:
+            database.execute("PRAGMA cache_size = -64")  # in KB; the operating system keeps the file at hand
             database.executescript(format_schema())
             columns = "id, created_at, agent_name, project_root, last_accessed_at, title"
             values = new_id, now, cwd or None, now, title or None
             database.execute(f"INSERT INTO sessions ({columns}) VALUES (?, ?, 'koda', ?, ?, ?)", values)
-            database.executemany(_INSERT, [_build_values(row, new_id, now, losses) for row in rows])
+            rows = _iter_rows(session, losses)
+            database.executemany(_INSERT, (_build_values(row, new_id, now, losses) for row in rows))
     except sqlite3.Error as error:
         raise OSError(str(error)) from None  # as for any file, reported with the named path
+    count_injected_losses(session, losses)
+    if session.content.system() and not session.facts.system_records:
+        losses.add_note("the system prompt is left out; koda adds its own")
+    if session.content.tools():
+        losses.add_note("the tool schemas are left out; koda adds its own")
     return losses
+
+
+def _iter_rows(session: Session, losses: Losses) -> Iterator[RowValues]:
+    context, usages, facts = session.context_at(), collect_usage(session), session.facts
+    if facts.system_records and (system := session.content.system()):
+        yield {"role": "system", "content": system}
+    for index in context.order:
+        (message,) = session.messages_in(context, (index,))
+        *rows, last_row = _build_rows(message, losses)
+        usage = _format_usage(usages[index]) if index in usages and last_row["role"] == "assistant" else {}
+        for row in (*rows, last_row | usage):
+            yield row | {"time": facts.time[index]}
 
 
 def _build_values(row: RowValues, session_id: str, now: str, losses: Losses) -> tuple[Any, ...]:
@@ -190,14 +196,8 @@ def _build_rows(message: Message, losses: Losses) -> list[RowValues]:
             losses.omit("images left out" if is_image else "blocks left out that koda cannot hold", block)
     content = _join_texts(blocks, losses)
     if by_assistant:
-        return [
-            {
-                "role": "assistant",
-                "content": content,
-                **_format_calls(blocks, losses),
-                **_format_thinking(blocks, losses),
-            }
-        ]
+        reply: RowValues = {"role": "assistant", "content": content}
+        return [reply | _format_calls(blocks, losses) | _format_thinking(blocks, losses)]
     results: list[RowValues] = []
     for block in (block for block in blocks if block.get("type") == "tool_result"):
         call_id, text = str(block.get("tool_use_id") or ""), convert_body_to_text(block, losses)

@@ -93,13 +93,10 @@ def _dispatch(arguments: list[str]) -> int:
         return ExitCode.DONE
     if "_ARGCOMPLETE" in os.environ:
         first = _choose_completed_command(os.environ.get("COMP_LINE", "").split())
-    elif (
-        first not in COMMANDS
-        and first.isalpha()
-        and not os.path.exists(first)
-        and (suggestion := _suggest_command(first))
-    ):
-        raise UsageError(f"{first} is no command and no file{suggestion}")
+    elif first not in COMMANDS and first.isalpha() and not os.path.exists(first):
+        suggestion = _suggest_command(first)
+        if suggestion:
+            raise UsageError(f"{first} is no command and no file{suggestion}")
     return _run_command(first, arguments[1:]) if first in COMMANDS else _run_command("browse", arguments)
 
 

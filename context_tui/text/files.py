@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,12 +21,16 @@ MAX_SETTINGS_BYTES = 4 << 20
 """Size limit of a file written by hand: a configuration, a policy, or a gate."""
 
 
+def read_text(package: str, name: str) -> str:
+    """Return the content of a text file in a package, without the newline at its end."""
+    return Path(import_module(package).__path__[0], name).read_text("utf-8").removesuffix("\n")
+
+
 def read_toml(package: str, name: str) -> dict[str, Any]:
     """Return the content of a TOML file in a package."""
     import tomllib  # 10 ms, not needed for the first paint
-    from importlib import import_module
 
-    return tomllib.loads(Path(import_module(package).__path__[0], name).read_text("utf-8"))
+    return tomllib.loads(read_text(package, name))
 
 
 class NotRegularFile(OSError):

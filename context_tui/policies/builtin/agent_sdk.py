@@ -18,7 +18,7 @@ from context_tui.session.jsontext import compact_json, compact_text, utf8_len
 from context_tui.session.markers import SDK_SUMMARY, SDK_SUMMARY_END
 from context_tui.session.session import Message
 from context_tui.session.values import Kind, Role
-from context_tui.text.files import read_toml
+from context_tui.text.files import read_text
 from context_tui.tokens.context_index import index_context
 
 PRUNE_MARKER = "\n\n[...{} chars pruned...]\n\n"
@@ -188,7 +188,7 @@ MAX_RESULT_BYTES = 500
 MAX_THINKING_BYTES = 200
 """Maximum bytes of thinking in the transcript; longer thinking is omitted."""
 
-_SYSTEM: str = read_toml("context_tui.policies.builtin", "prompts.toml")["agent_sdk"]["system"]
+_SYSTEM = read_text("context_tui.policies.builtin", "prompts/agent-sdk-system.txt")
 
 
 class AgentSdkCompactParams(Params):

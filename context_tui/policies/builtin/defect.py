@@ -25,7 +25,7 @@ from context_tui.session.context import Body, Context, memoize
 from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY
 from context_tui.session.session import Message
 from context_tui.session.values import Kind, MessageFlag
-from context_tui.text.files import read_toml
+from context_tui.text.files import read_text
 from context_tui.tokens.context_index import ContextIndex, ToolResults, index_context, memoize_by_messages
 
 DEFAULT_KEPT_TURNS = 3
@@ -206,7 +206,10 @@ SUMMARY_SECTIONS = (
 _SUBHEADINGS = {"Progress": ("### Done", "### In Progress", "### Blocked")}
 
 # No bracketed placeholders anywhere: small models copy them instead of filling them in.
-_PROMPTS: dict[str, str] = read_toml("context_tui.policies.builtin", "prompts.toml")["defect"]
+_SYSTEM, _UPDATE_SUMMARY_TASK, _SUMMARY_FORM = (
+    read_text("context_tui.policies.builtin", f"prompts/defect-{name}.txt") for name in ("system", "update", "form")
+)
+_NEW_SUMMARY_TASK = "Write the summary of the conversation above."
 
 
 class DefectCompactParams(Params):
@@ -318,12 +321,12 @@ def _find_first_summary(context: Context) -> tuple[int, int]:
 
 def build_summary_request(head: list[Message], previous: str | None) -> list[Message]:
     """Append a user message to *head* that asks for a new summary or, given *previous*, for an update of it."""
-    task = _PROMPTS["new_summary"]
+    task = _NEW_SUMMARY_TASK
     if previous is not None:
-        task = f"{_PROMPTS['update']}\n\n<previous-summary>\n{previous}\n</previous-summary>"
+        task = f"{_UPDATE_SUMMARY_TASK}\n\n<previous-summary>\n{previous}\n</previous-summary>"
     headings = "\n".join(line for name in SUMMARY_SECTIONS for line in (f"## {name}", *_SUBHEADINGS.get(name, ())))
-    text = f"{task}\n\n{_PROMPTS['form'].format(headings=headings)}"
+    text = f"{task}\n\n{_SUMMARY_FORM.format(headings=headings)}"
     return [*head, {"role": "user", "content": [{"type": "text", "text": text}]}]
 
 
-SUMMARY_PROMPT = SummaryPrompt(_PROMPTS["system"], build_summary_request, prepare_messages, SUMMARY_SECTIONS)
+SUMMARY_PROMPT = SummaryPrompt(_SYSTEM, build_summary_request, prepare_messages, SUMMARY_SECTIONS)

@@ -6,8 +6,8 @@ only if the next user message has its result, and a result only there.
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, TypeVar
@@ -86,15 +86,15 @@ def find_unpaired(messages: list[Message]) -> tuple[Orphan, ...]:
             open_calls = [orphan for orphan in turn if orphan.kind == "call"]
             results += [orphan for orphan in turn if orphan.kind == "result"]
             continue
-        open_by_id = _group_by_call_id((call.call_id, call) for call in open_calls)
+        open_by_id = _stack_by_call_id([(call.call_id, call) for call in open_calls])
         for result in turn:
             if result.kind == "call":
                 calls.append(result)
-            elif queue := open_by_id.get(result.call_id):
-                queue.popleft()
+            elif stack := open_by_id.get(result.call_id):
+                stack.pop()
             else:
                 results.append(result)
-        unanswered = frozenset(call for queue in open_by_id.values() for call in queue)
+        unanswered = frozenset(chain.from_iterable(open_by_id.values()))
         calls += [call for call in open_calls if call in unanswered]
         open_calls = []
     last_nonblank = max((message for message, entry in enumerate(messages) if list_nonblank_blocks(entry)), default=0)
@@ -118,11 +118,12 @@ def compare_orphans(
     return inherited, introduced
 
 
-def _group_by_call_id(entries: Iterable[tuple[str, T]]) -> dict[str, deque[T]]:
-    groups: dict[str, deque[T]] = {}
-    for call_id, entry in entries:
-        groups.setdefault(call_id, deque()).append(entry)
-    return groups
+def _stack_by_call_id(entries: Sequence[tuple[str, T]]) -> dict[str, list[T]]:
+    """Return the entries of each call id, the first at the end, from where ``pop`` takes it."""
+    stacks: dict[str, list[T]] = {}
+    for call_id, entry in reversed(entries):
+        stacks.setdefault(call_id, []).append(entry)
+    return stacks
 
 
 def iterate_block_positions(messages: list[Message]) -> Iterator[tuple[str, str, int, int, str]]:
@@ -169,16 +170,15 @@ def assign_unique_ids(messages: list[Message]) -> tuple[list[Message], dict[str,
     suffixes: dict[str, int] = {}
     renamed: dict[str, str] = {}
     ids: dict[tuple[int, int], str] = {}
-    new_ids: dict[str, deque[str]] = {}  # new ids by old id, in the previous assistant turn
+    new_ids: list[tuple[str, str]] = []  # old and new ids of the calls in the previous assistant turn
     for role, turn in groupby(places, key=lambda place: place[0]):
-        if role == "assistant":
-            new_ids = {}
+        new_by_old, new_ids = _stack_by_call_id(new_ids), []
         for _, kind, message, block, old_id in turn:
             if kind == "call" and role == "assistant":
                 new_id = _make_unique_id(old_id, assigned, present, suffixes)
-                new_ids.setdefault(old_id, deque()).append(new_id)
-            elif kind == "result" and role == "user" and new_ids.get(old_id):
-                new_id = new_ids[old_id].popleft()
+                new_ids.append((old_id, new_id))
+            elif kind == "result" and role == "user" and (stack := new_by_old.get(old_id)):
+                new_id = stack.pop()
             else:
                 continue
             if new_id != old_id:
@@ -419,7 +419,7 @@ def _answer_calls(
     results: list[tuple[int, _PlacedBlock]] = []  # by number in the user message, added ones last
     user_blocks = _list_placed_blocks(user) if user is not None else []
     answers = [(number, block) for number, (block, _) in enumerate(user_blocks) if block.get("type") == "tool_result"]
-    unused = _group_by_call_id((str(block.get("tool_use_id") or ""), number) for number, block in answers)
+    unused = _stack_by_call_id([(str(block.get("tool_use_id") or ""), number) for number, block in answers])
     for block, place in _list_placed_blocks(assistant):
         if block.get("type") == "tool_result":
             assistant_blocks += _convert_result_to_text(block, notes)
@@ -428,8 +428,8 @@ def _answer_calls(
         if block.get("type") != "tool_use":
             continue
         call_id = str(block.get("id") or "")
-        if queue := unused.get(call_id):
-            number = queue.popleft()
+        if stack := unused.get(call_id):
+            number = stack.pop()
             results.append((number, user_blocks[number]))
         elif user is not None:
             results.append((len(user_blocks), (_build_missing_result(call_id, notes), None)))

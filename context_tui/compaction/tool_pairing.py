@@ -80,7 +80,7 @@ def find_unpaired(messages: list[Message]) -> tuple[Orphan, ...]:
     """Find the calls without a result, except pending ones in the very last message, and the results without a call."""
     calls, results = list[Orphan](), list[Orphan]()
     open_calls: list[Orphan] = []  # of the previous assistant turn
-    for role, places in groupby(iterate_block_positions(messages), key=lambda place: place[0]):
+    for role, places in groupby(iterate_block_positions(messages), key=itemgetter(0)):
         turn = [Orphan(kind, message, block, call_id) for _, kind, message, block, call_id in places if kind]
         if role == "assistant":
             open_calls = [orphan for orphan in turn if orphan.kind == "call"]
@@ -164,14 +164,13 @@ def assign_unique_ids(messages: list[Message]) -> tuple[list[Message], dict[str,
     Recordings of several runs may repeat ids, which providers refuse. The second call with an id and its result then
     get a new id derived from the old one. Unchanged messages are the same objects as before.
     """
-    places = [*iterate_block_positions(messages)]
-    present = {call_id for _, kind, _, _, call_id in places if kind}
+    present = {call_id for _, kind, _, _, call_id in iterate_block_positions(messages) if kind}
     assigned: set[str] = set()
     suffixes: dict[str, int] = {}
     renamed: dict[str, str] = {}
     ids: dict[tuple[int, int], str] = {}
     new_ids: list[tuple[str, str]] = []  # old and new ids of the calls in the previous assistant turn
-    for role, turn in groupby(places, key=lambda place: place[0]):
+    for role, turn in groupby(iterate_block_positions(messages), key=itemgetter(0)):
         new_by_old, new_ids = _stack_by_call_id(new_ids), []
         for _, kind, message, block, old_id in turn:
             if kind == "call" and role == "assistant":
@@ -386,7 +385,7 @@ def _remove_blanks(messages: list[_TracedMessage], notes: Counter[str]) -> list[
 
 def _has_late_results(messages: list[Message]) -> bool:
     """Return whether a result follows another block within messages of one role, which providers refuse."""
-    for _, turn in groupby(iterate_block_positions(messages), key=lambda place: place[0]):
+    for _, turn in groupby(iterate_block_positions(messages), key=itemgetter(0)):
         results = [kind == "result" for _, kind, *_ in turn]
         if any(results[results.index(False) :] if False in results else ()):
             return True

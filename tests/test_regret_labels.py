@@ -287,7 +287,7 @@ def test_a_search_with_another_result_after_a_change() -> None:
     assert regretted(found, {answer_of(found, 0): 5}).refetched_after_edit == 1
 
 
-LICENCE = "Please add a standard MIT License with the year 2026"
+LICENCE = "Please add a standard MIT License with the year 2026 to the zebra index"
 
 
 def asked(request: str, *later: str) -> list[tuple[str, str]]:
@@ -310,6 +310,8 @@ def asked(request: str, *later: str) -> list[tuple[str, str]]:
         (["I add a year with code."], []),  # no word that is rare
         (["Nothing.", "It is the MIT-License."], []),  # long after
         (["Nothing.", "It is the MIT license.", "The MIT license."], []),
+        (["Nothing.", "The year 2026 of the MIT license in a kiwi tree."], []),
+        (["Nothing.", "The MIT license from the zebra index."], ["mit license"]),  # two, however late
     ],
 )
 def test_a_phrase_of_a_dropped_request_that_is_said_soon_again(later: list[str], needles: list[str]) -> None:

@@ -15,7 +15,8 @@ lost only if the block and all copies were removed.
   guessed it, at most :data:`MAX_HOLDERS` earlier blocks contain it. A full compaction drops all blocks with a needle at
   once, so what counts is that none remains. Neither the system prompt, a tool's description nor the name of the working
   folder contains a needle. A line that the assistant said first is no reference, unless it is in a call. Two words in a
-  row, neither of them common, are a needle if a short request has them first, and the assistant soon says them again.
+  row, neither of them common, are a needle if a short request has them first. Said again soon, one such needle is
+  enough; later it takes two.
 """
 
 from __future__ import annotations
@@ -349,9 +350,10 @@ class _UseIndexer:
                         by_message[self.owner[mention.row]].append(mention)
         for phrase, rows in self.phrases.rows.items():
             if self._is_request(rows[0]):
-                for mention in self._find_mentions(phrase, rows, MIN_USE_WEIGHT, is_rare=True):
-                    if self.owner[mention.row] - self.owner[mention.holders[-1]] <= MAX_PHRASE_GAP:
-                        by_message[self.owner[mention.row]].append(mention)
+                for mention in self._find_mentions(phrase, rows, MIN_USE_WEIGHT // 2, is_rare=True):
+                    is_soon = self.owner[mention.row] - self.owner[mention.holders[-1]] <= MAX_PHRASE_GAP
+                    weighted = mention._replace(weight=MIN_USE_WEIGHT) if is_soon else mention
+                    by_message[self.owner[mention.row]].append(weighted)
         for message, message_mentions in by_message.items():
             groups, weights = list(self._group_by_source(message_mentions)), Counter[int]()
             for holder, _, mentions in groups:

@@ -38,6 +38,7 @@ from context_tui.lab.regret.needles import (
     find_phrases,
     find_shown_lines,
     find_tokens,
+    is_common_file,
     is_distinctive_line,
     is_rare_path,
     is_topic,
@@ -391,10 +392,14 @@ class _UseIndexer:
                     return
                 reply_row = next((row for row in current if row in self.texts), None)
                 if reply_row is not None and not any(needle in self.edited_lines.get(row, ()) for row in current):
-                    is_searched_for = needle.isidentifier() and any(map(self._is_search, current))
                     sources = tuple(rows[max(count - MAX_CERTAIN_HOLDERS, 0) : count])
                     holders = sources if len(sources) == count else EarlierRows(rows, count)
-                    yield _Mention(needle, reply_row, holders, sources, MIN_USE_WEIGHT if is_searched_for else weight)
+                    if needle.isidentifier() and any(map(self._is_search, current)):
+                        weight_here = MIN_USE_WEIGHT
+                    else:
+                        is_prose = self.facts.kind[reply_row] != Kind.TOOL_USE
+                        weight_here = 1 if is_prose and is_common_file(needle) else weight
+                    yield _Mention(needle, reply_row, holders, sources, weight_here)
             count += len(current)
 
     def _group_by_source(self, all_mentions: Sequence[_Mention]) -> Iterator[tuple[int, Sequence[int], list[_Mention]]]:

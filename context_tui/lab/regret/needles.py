@@ -47,6 +47,8 @@ _ISSUE_ID = re.compile(
 """Matches the id of an issue, such as ``ENG-207`` or ``ct-s0b9.2``, and no name of a standard."""
 _MIXED_WORD = re.compile(r"(?=.{4,}$)[a-z]+[0-9]+[a-z]|(?=.{4,}$)[0-9]+[a-z]+[0-9]").match
 _PATH = re.compile(r"[A-Za-z0-9_.@~/\\-]{6,}")
+_is_choice = re.compile(r"[A-Z]\w*/[A-Z]\w*").fullmatch
+"""Matches two names in prose with a slash between them, such as ``Git/GitHub``."""
 _LINE = re.compile(
     r"^(?!$)[ \t]{0,20}(?:(?:(?:[A-Za-z]:)?[\w./\\@~+-]{1,200}[:-])?[0-9]{1,7}[→\t:|-])?"
     r"[ \t]*(?:[+-][ \t]*){0,2}([^\n]*)",
@@ -59,7 +61,9 @@ _FRAME = re.compile(
 )
 """Matches a line that frames results, such as ``<returncode>0</returncode>``."""
 _CAMEL = re.compile(r"[a-z0-9][A-Z]").search
-_is_specific = re.compile(r"(?!\.git|\.local|node_modules|[0-9.]+$)(?=.{4})(?:.*[-_@0-9]|.*[a-z][A-Z]|.*\.\w)").match
+_is_specific = re.compile(
+    r"(?!\.git|\.local|node_modules|__tests__|[0-9.]+$)(?=.{4})(?:.*[-_@0-9]|.*[a-z][A-Z]|.*\.\w)"
+).match
 """Matches the name of a project's folder: of several words, or with a digit or a dot."""
 _is_domain = re.compile(r"[\w.-]+\.(?:com|org|io|dev|net)").fullmatch
 _SUFFIXES, _COMMON_FILE_STEMS, _COMMON_NAMES, _COMMON_WORDS = (
@@ -69,7 +73,8 @@ _SUFFIXES, _COMMON_FILE_STEMS, _COMMON_NAMES, _COMMON_WORDS = (
 _COMMON_NUMBERS = frozenset("65535 65536 86400 131072 262144 524288 1048576".split())
 _REMINDER, _REMINDER_END = "<system-reminder>", "</system-reminder>"
 _BOILERPLATE_LINE = re.compile(
-    r"(?:(?:import|from|use|using|package|require|export)\b|#include|#!|//|co-authored-by|🤖|/\*|\*|@|\"\"\")",
+    r"git [a-z-]+(?: +(?:-[\w=-]+|HEAD[~^\d]*|\d?>&?\d|main|master|origin|&&|\||git [a-z-]+|\d+))*$"
+    r"|(?:(?:import|from|use|using|package|require|export)\b|#include|#!|//|co-authored-by|🤖|/\*|\*|@|\"\"\")",
     re.IGNORECASE,
 )
 
@@ -174,7 +179,7 @@ def find_paths(text: str) -> KeysView[str]:
     The key of a file is its name, preceded by its folder if many folders have a file with that name; a short name has
     both keys. Two consecutive folders have a key if the name of one is specific.
     """
-    tokens = dict.fromkeys(_PATH.findall(text))
+    tokens = dict.fromkeys(token for token in _PATH.findall(text) if not _is_choice(token))
     return dict.fromkeys(key for token in tokens for key in _iter_path_keys(token)).keys()
 
 
@@ -200,6 +205,12 @@ def _iter_path_keys(token: str) -> Iterator[str]:
 
 def _is_common_stem(stem: str) -> bool:
     return stem.lower() in _COMMON_FILE_STEMS or (stem.isupper() and stem.isalpha())
+
+
+def is_common_file(path: str) -> bool:
+    """Return whether a path's key is a folder and a file that many folders have, such as ``app/README.md``."""
+    folder, _, name = path.rpartition("/")
+    return folder != "" and " " not in path and _is_common_stem(name.rpartition(".")[0])
 
 
 def is_rare_path(path: str) -> bool:

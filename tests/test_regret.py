@@ -306,9 +306,10 @@ class TestReference:
             (commit, "I take 3485b12f as the base.", 51, 1),
             (name, "I take find_base_rows as the base.", 50, 1),
             (name, "I take find_base_rows as the base.", 51, 1),
-            (path, "I take conf/settings.py as the base.", 3, 1),
-            (path, "I take conf/settings.py as the base.", 4, 0),
-            ("see engine-two/settings.py", "I take engine-two/settings.py as the base.", 4, 1),
+            (path, ("Bash", {"command": "./take conf/settings.py"}, ""), 3, 1),
+            (path, ("Bash", {"command": "./take conf/settings.py"}, ""), 4, 0),
+            ("see engine-two/settings.py", ("Bash", {"command": "./take engine-two/settings.py"}, ""), 4, 1),
+            ("see engine-two/settings.py", "I take engine-two/settings.py as the base.", 4, 0),
         ):
             found = session(*[("Bash", {"command": "./show"}, line)] * copies, said)
             rows = {answer_of(found, step): 1 + 2 * copies for step in range(copies)}

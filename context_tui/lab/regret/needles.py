@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, KeysView
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from context_tui.session.blocks import body_to_text
@@ -179,13 +179,13 @@ def find_paths(text: str) -> KeysView[str]:
     The key of a file is its name, preceded by its folder if many folders have a file with that name; a short name has
     both keys. Two consecutive folders have a key if the name of one is specific.
     """
-    tokens = dict.fromkeys(token for token in _PATH.findall(text) if not _is_choice(token))
+    tokens = dict.fromkeys(_PATH.findall(text))
     return dict.fromkeys(key for token in tokens for key in _iter_path_keys(token)).keys()
 
 
 def _iter_path_keys(token: str) -> Iterator[str]:
     """Yield the keys of the paths that a token may mean; a backslash separates folders or begins an escape."""
-    if len(token) > MAX_LINE_LENGTH or not ("/" in token or "." in token):
+    if len(token) > MAX_LINE_LENGTH or not ("/" in token or "." in token) or _is_choice(token):
         return
     for path in (token.replace("\\", "/"), *token.split("\\")) if "\\" in token else (token,):
         *folders, name = path.rstrip("./-").split("/")
@@ -280,17 +280,14 @@ def collect_strings(value: object) -> list[str]:
 def locate_needles(text: str, needles: Collection[str]) -> dict[str, int]:
     """Map each needle that occurs in the text to the position where it first occurs."""
     positions: dict[str, int] = {}
-    for match in _TOKEN.finditer(text):
-        if match[0] in needles:
-            positions.setdefault(match[0], match.start())
-    for match in _PATH.finditer(text):
-        for key in _iter_path_keys(match[0]):
-            if key in needles:
-                positions.setdefault(key, match.start())
-    for match in _LINE.finditer(text):
-        line = match[1].strip()
-        if line in needles:
-            positions.setdefault(line, match.start(1))
+    places = chain(
+        ((match[0], match.start()) for match in _TOKEN.finditer(text)),
+        ((key, match.start()) for match in _PATH.finditer(text) for key in _iter_path_keys(match[0])),
+        ((match[1].strip(), match.start(1)) for match in _LINE.finditer(text)),
+    )
+    for needle, start in places:
+        if needle in needles:
+            positions.setdefault(needle, start)
     others = {needle: at if (at := text.find(needle)) >= 0 else _locate_phrase(text, needle) for needle in needles}
     return others | positions
 

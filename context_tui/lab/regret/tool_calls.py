@@ -73,12 +73,12 @@ def analyze_call(tool: str, arguments: object) -> CallEffect:
 
 
 def _get_path(arguments: Mapping[str, Any]) -> str:
-    paths = (value for key in tools.PATH_ARGUMENTS if isinstance(value := arguments.get(key), str) and value.strip())
+    paths = (value for key in tools.ARGUMENTS["path"] if isinstance(value := arguments.get(key), str) and value.strip())
     return next(paths, "").replace("\\", "/")
 
 
 def _iter_file_parts(arguments: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for key in (*tools.PATH_LIST_ARGUMENTS, *tools.PATH_ARGUMENTS):
+    for key in (*tools.ARGUMENTS["path_list"], *tools.ARGUMENTS["path"]):
         if isinstance(files := arguments.get(key), list):
             yield from (file if isinstance(file, dict) else {"path": file} for file in files)
 
@@ -91,7 +91,7 @@ def _get_read_range(arguments: Mapping[str, Any]) -> object:
 
 def get_command_line(arguments: Mapping[str, Any]) -> str:
     """Return the command line in a shell tool's arguments, or an empty string; newlines join commands."""
-    command = next((value for key in tools.COMMAND_LINE_ARGUMENTS if (value := arguments.get(key))), "")
+    command = next((value for key in tools.ARGUMENTS["command_line"] if (value := arguments.get(key))), "")
     if isinstance(command, list):
         words = [str(word) for word in command]
         if arguments.get("commands") is command:
@@ -108,13 +108,13 @@ def _analyze_edit(arguments: Mapping[str, Any], paths: tuple[str, ...]) -> CallE
     parts = [arguments, *(edit for edit in edits if isinstance(edit, dict))] if isinstance(edits, list) else [arguments]
     replaced, inserted = (
         [text for part in parts for key in keys if isinstance(text := part.get(key), str) and text]
-        for keys in (tools.REPLACED_TEXT_ARGUMENTS, tools.INSERTED_TEXT_ARGUMENTS)
+        for keys in (tools.ARGUMENTS["replaced_text"], tools.ARGUMENTS["inserted_text"])
     )
-    diffs = (text for part in parts for key in tools.DIFF_ARGUMENTS if isinstance(text := part.get(key), str))
+    diffs = (text for part in parts for key in tools.ARGUMENTS["diff"] if isinstance(text := part.get(key), str))
     for search_block in (block for diff in diffs for block in _SEARCH_BLOCK.split(diff)[1:]):
         if end := _SEARCH_END.search(search_block):
             replaced.append(search_block[: end.start()])
-    content = next((value for key in tools.FILE_CONTENT_ARGUMENTS if (value := arguments.get(key))), "")
+    content = next((value for key in tools.ARGUMENTS["file_content"] if (value := arguments.get(key))), "")
     written = content if isinstance(content, str) and not replaced else ""
     return CallEffect("", (), paths, tuple(replaced), written, "\n".join(inserted))
 

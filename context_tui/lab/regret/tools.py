@@ -26,20 +26,8 @@ TOOL_VERBS: dict[str, ToolVerb] = {name: verb for verb, names in _TABLES["tools"
 COMMAND_VERBS: dict[str, ToolVerb] = _TABLES["verbs"]
 """Kinds by the argument ``command``, for a tool that does several things."""
 
-PATH_ARGUMENTS = (
-    *("file_path", "path", "notebook_path", "filePath", "filepath", "filename", "file", "target_file", "absolute_path"),
-    *("relative_path", "url"),
-)
-PATH_LIST_ARGUMENTS = ("paths", "files", "file_paths")
-"""Arguments with a list of paths, or of objects with one of :data:`PATH_ARGUMENTS` and a range of lines."""
-COMMAND_LINE_ARGUMENTS = ("command", "cmd", "script", "commands")
-REPLACED_TEXT_ARGUMENTS = ("old_string", "old_str", "oldString", "oldText", "old_text", "old_content", "search")
-"""Arguments with a text that an edit replaces."""
-INSERTED_TEXT_ARGUMENTS = ("new_string", "new_str", "newString", "newText", "new_text", "new_content", "replace")
-"""Arguments with a text that an edit puts in place of another."""
-DIFF_ARGUMENTS = ("diff", "patch")
-"""Arguments with search-and-replace blocks, or a unified diff."""
-FILE_CONTENT_ARGUMENTS = ("content", "file_text")
+ARGUMENTS: dict[str, tuple[str, ...]] = {kind: tuple(names) for kind, names in _TABLES["arguments"].items()}
+"""Names of arguments, by what these contain; ``tools.toml`` explains each kind."""
 
 COMMANDS = {kind: frozenset[str](names) for kind, names in _TABLES["commands"].items()}
 """Commands of a shell, by what they do; ``git_reads`` are the commands of git that show committed content."""
@@ -62,7 +50,7 @@ def classify_tool(tool: str, arguments: Mapping[str, Any]) -> ToolVerb:
 
 def _classify_by_name(tool: str, arguments: Mapping[str, Any]) -> ToolVerb:
     words = {word.lower() for word in _WORD.findall(tool)} | {tool.lower()}
-    if words & _WORDS["run"] and any(arguments.get(key) for key in COMMAND_LINE_ARGUMENTS):
+    if words & _WORDS["run"] and any(arguments.get(key) for key in ARGUMENTS["command_line"]):
         return "run"
     if str(arguments.get("command")) in COMMAND_VERBS:
         return "by command"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from context_tui.lab.regret.cases import RegretCase
 from context_tui.lab.regret.tool_calls import get_command_line
-from context_tui.lab.regret.tools import PATH_ARGUMENTS
+from context_tui.lab.regret.tools import ARGUMENTS
 from context_tui.lab.replay.result import NEVER_REMOVED, Firing
 from context_tui.lab.study import Study
 from context_tui.session.values import Kind
@@ -101,7 +101,7 @@ def _find_fetch_argument(block: Mapping[str, Any]) -> str:
         return ""
     command = get_command_line(arguments).strip()
     texts = [value for value in arguments.values() if isinstance(value, str)]
-    path = next((text for key in PATH_ARGUMENTS if isinstance(text := arguments.get(key), str) and text), "")
+    path = next((text for key in ARGUMENTS["path"] if isinstance(text := arguments.get(key), str) and text), "")
     is_shell = " " in command or not path  # a single word may be the operation of an editor on a file
     argument = (command if is_shell else path) or max(texts, key=len, default="")
     first = argument.strip().partition("\n")[0]

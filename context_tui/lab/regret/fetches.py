@@ -33,7 +33,7 @@ class Fetch(NamedTuple):
     row: int
     message: int
     effect: CallEffect
-    lines: Mapping[str, None]
+    lines: Mapping[str, int]
 
 
 class Refetch(NamedTuple):
@@ -150,7 +150,14 @@ class FetchLog:
             if is_slice and not self._was_edited_since(fetch, new):
                 slices[fetch.row] = lines
                 pending -= lines
-        return slices if len(new.lines) - len(pending) >= SAME_FILE_SHARE * len(new.lines) else {}
+        if len(new.lines) - len(pending) >= SAME_FILE_SHARE * len(new.lines):
+            return slices
+        by_row = {fetch.row: fetch.lines for fetch in earlier}
+        unique = {
+            row: [line for line in _find_long_lines(lines) if new.lines[line] == by_row[row][line] == 1]
+            for row, lines in slices.items()
+        }
+        return {row: set(lines) for row, lines in unique.items() if len(lines) >= MIN_SHOWN_LINES}
 
     @staticmethod
     def _is_unchanged_part(fetch: Fetch, earlier: Fetch) -> bool:

@@ -270,8 +270,8 @@ class _UseIndexer:
         if is_reply:
             for row in facts.blocks_of(message):
                 effect = self.effects.get(row)
-                if effect and effect.written_text:
-                    fetches.add_write(Fetch(row, message, effect, dict.fromkeys(find_lines(effect.written_text, 4))))
+                if effect and (text := effect.written_text or effect.inserted_text):
+                    fetches.add_write(Fetch(row, message, effect, Counter(find_lines(text, 4))))
             return
         for row in facts.blocks_of(message):
             call_row = facts.find_tool_use(row) if facts.kind[row] == Kind.TOOL_RESULT else -1
@@ -282,7 +282,7 @@ class _UseIndexer:
                 fetches.add_edit(effect, self.owner[call_row])
                 continue
             text = extract_block_text(self.session.content.blocks(message)[facts.ordinal(row)])
-            fetch = Fetch(row, message, effect, dict.fromkeys(find_lines(text, 4)))
+            fetch = Fetch(row, message, effect, Counter(find_lines(text, 4)))
             add = fetches.add_fetch if effect.fetch_key else fetches.add_output
             add(fetch, self.owner[call_row], call_row)
 

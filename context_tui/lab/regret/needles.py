@@ -246,11 +246,11 @@ def extract_block_text(block: dict[str, Any]) -> str:
 
 
 def _unwrap_output(text: str) -> str:
-    """Return the output in a result that is a JSON object, as in older Codex sessions, or any other text unchanged."""
-    if not text.startswith('{"output":'):
+    """Return the strings in a result that is JSON with lines of text in it, one per line, or any other text unchanged."""
+    if text[:1] not in ("{", "[") or "\\n" not in text:
         return text
     try:
-        return str(json.loads(text)["output"])
+        return "\n".join(collect_strings(json.loads(text)))
     except (ValueError, RecursionError):
         return text
 

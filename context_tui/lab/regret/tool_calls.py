@@ -20,6 +20,8 @@ _SEPARATORS = frozenset(("&&", "||", ";", "|", "&", "\n"))
 _REDIRECTIONS = re.compile(r"[0-9]?>+\s*/dev/null|[0-9]?>&[0-9]|&>\s*/dev/null")
 _REDIRECTION_TARGET = re.compile(r"(?:^|[\s\"')])>{1,2}[ \t]*([\w./~][\w./~-]*)")
 _HERE_DOCUMENT = re.compile(r"\bcat\b([^\n]{0,300})<<-?[ \t]*['\"]?(\w+)['\"]?([^\n]{0,300})\n")
+_AWK_PROGRAM = re.compile(r"\bawk\b(?: -\w\S*){0,3} '(?:(?!system|getline|>\s*[\"(])[^']){1,500}'")
+"""Matches awk with a program that only prints; its signs mean nothing to the shell."""
 _UNSAFE_SHELL_SYNTAX = re.compile(r"[`<>]|\$[({]|-exec\b|-delete\b")
 _SED_SUBSTITUTION = re.compile(r"s([/|#,@!])((?:(?!\1)[^\\\n]){12,300})\1")
 """Matches the old text of a sed command, if it contains no escapes."""
@@ -122,7 +124,10 @@ def _analyze_edit(arguments: Mapping[str, Any], paths: tuple[str, ...]) -> CallE
 def _analyze_patch(patch: str) -> CallEffect:
     lines, kinds = patch.splitlines(), (("-", " "), ("+", " "))
     replaced, inserted = ("\n".join(line[1:] for line in lines if line[:1] in signs) for signs in kinds)
-    return CallEffect("", (), tuple(map(str.strip, _PATCHED_FILE.findall(patch))), (replaced,), "", inserted)
+    paths = tuple(map(str.strip, _PATCHED_FILE.findall(patch)))
+    if "\n*** Update File: " not in patch:
+        return CallEffect(changed_paths=paths, written_text=inserted)
+    return CallEffect("", (), paths, (replaced,), "", inserted)
 
 
 def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
@@ -144,7 +149,11 @@ def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
     if changed:
         replaced = tuple(match[1] for match in _SED_SUBSTITUTION.findall(command))
         return CallEffect(changed_paths=changed, replaced_texts=replaced)
-    if not pieces or _UNSAFE_SHELL_SYNTAX.search(command_line) or not all(map(_is_read_only, pieces)):
+    if (
+        not pieces
+        or _UNSAFE_SHELL_SYNTAX.search(_AWK_PROGRAM.sub("awk", command_line))
+        or not all(map(_is_read_only, pieces))
+    ):
         return CallEffect(changed_paths=tuple(_REDIRECTION_TARGET.findall(command_line)))
     folder, reads = "", []
     for piece in pieces:

@@ -473,7 +473,7 @@ def _format_policies(policies: Sequence[Totals]) -> list[str]:
         "[`docs/langchain.md`](langchain.md) holds LangChain's own middleware against the presets of it.",
         "Recorded compactions are undone: without a policy, contexts grow past their windows. Costs are those of",
         f"prompts and summaries at cache prices, for the {priced} sessions whose models have a price in USD. *Needed",
-        "later* is the regret: dropped content that the recorded run fetched again, edited or referred to.",
+        "later* is the regret: dropped content that the recorded run fetched again or edited.",
         "",
         "Without automatic caching, a call whose prompt a policy changed is priced like recorded calls after a change:",
         "it reads the cache up to the end of the last call before the change, or if there is none, the system prompt,",

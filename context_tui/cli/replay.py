@@ -189,7 +189,7 @@ def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
     print_table(
         "regret: dropped blocks that the recorded session needed later (tokens by bytes/4)",
         (
-            *("policy", "blocks dropped", "of these needed later", "by re-fetch", "by edit", "by reference"),
+            *("policy", "blocks dropped", "of these needed later", "by re-fetch", "by edit", "only named again"),
             *("tokens dropped", "tokens needed later", "wasted tokens (all calls)", "of these avoided"),
         ),
         [_build_regret_row(each) for each in studies],
@@ -247,7 +247,7 @@ def _build_regret_row(study: Study) -> tuple[object, ...]:
 
 def _print_regrets(study: Study) -> None:
     get_cells = attrgetter("tier", "message", "tokens", "dropped", "later", "evidence")
-    rows = [get_cells(case) for case in study.regret.cases]
+    rows = [get_cells(case) for case in study.regret.cases if case.is_needed]
     heads = ("needed by", "message", "tokens", "dropped before", "needed at", "evidence")
     title = f"dropped by {format_replay_label(study.replay)} and needed later"
     print_table(title, heads, rows, MAX_FIRINGS_SHOWN)

@@ -204,7 +204,8 @@ def _build_study_tables(study: Study, with_text: bool) -> list[Table]:
         sizes = firing.before, firing.after
         firings.append((f"#{firing.message:,}", format_firing(firing), *sizes, outlook, saving)[:firing_columns])
     firing_heads = "before message", "change", "tokens before", "after", "breaks even", f"cost ({unit})"
-    for case in sorted(study.regret.cases, key=lambda case: -case.tokens):
+    needed = (case for case in study.regret.cases if case.is_needed)
+    for case in sorted(needed, key=lambda case: -case.tokens):
         block = _describe_block(replay.session.facts, case, with_text)
         use = f"#{case.dropped:,}", f"#{case.later:,}", case.tier, sanitize_line(case.evidence)
         cases.append((f"#{case.message:,}", block, case.tokens, *use)[:columns])

@@ -11,6 +11,7 @@ from context_tui.errors import Error, UnreadableSession
 from context_tui.formats.base import Advance, Claim, Format, Lister, Scanner, SessionFile
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
+from context_tui.text.files import read_toml
 
 REQUIRED_METHODS = ("sniff", "list_sessions", "make_scanner")
 
@@ -38,31 +39,7 @@ def _is_suffix(text: object) -> bool:
 FORMATS: Plugins[Format] = Plugins(
     "format",
     "context_tui.formats",
-    {
-        "claude-code": "context_tui.formats.claude_code:ClaudeCodeFormat",
-        "koda": "context_tui.formats.koda:KodaFormat",
-        "anthropic": "context_tui.formats.anthropic:AnthropicFormat",
-        "openai": "context_tui.formats.openai:OpenAIFormat",
-        "openai-responses": "context_tui.formats.responses:ResponsesFormat",
-        "codex": "context_tui.formats.codex:CodexFormat",
-        "gemini-cli": "context_tui.formats.gemini_cli:GeminiCliFormat",
-        "copilot-cli": "context_tui.formats.copilot_cli:CopilotCliFormat",
-        "pi": "context_tui.formats.pi:PiFormat",
-        "opencode": "context_tui.formats.opencode:OpencodeFormat",
-        "crush": "context_tui.formats.crush:CrushFormat",
-        "goose": "context_tui.formats.goose:GooseFormat",
-        "cline": "context_tui.formats.cline:ClineFormat",
-        "cline-sdk": "context_tui.formats.cline.sdk:ClineSdkFormat",
-        "openhands": "context_tui.formats.openhands:OpenHandsFormat",
-        "swe-agent": "context_tui.formats.swe_agent:SweAgentFormat",
-        "mini-swe-agent": "context_tui.formats.mini_swe_agent:MiniSweAgentFormat",
-        "agent-sdk": "context_tui.formats.agent_sdk:AgentSdkFormat",
-        "defect": "context_tui.formats.defect:DefectFormat",
-        "aider": "context_tui.formats.aider:AiderFormat",
-        "langchain": "context_tui.formats.langchain:LangChainFormat",
-        "claude-requests": "context_tui.formats.requests:ClaudeCodeRequestsFormat",
-        "claude-tap": "context_tui.formats.requests:ClaudeTapFormat",
-    },
+    {name: f"context_tui.formats.{place}" for name, place in read_toml("context_tui.formats", "formats.toml").items()},
     _find_defect,
     lambda form: cast(Format, GuardedFormat(form)),
 )

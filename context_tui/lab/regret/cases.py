@@ -19,7 +19,7 @@ from context_tui.tokens.estimators import bytes4
 
 
 class RegretCase(NamedTuple):
-    """A block that the policy dropped and the recorded run used later.
+    """A block that the policy dropped and the recorded run needed or named later.
 
     Attributes:
         tier: highest tier among the later uses of the block.
@@ -42,16 +42,24 @@ class RegretCase(NamedTuple):
     evidence: str
     tokens: int
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether the content was fetched again or edited, and not only named."""
+        return self.tier != "reference"
+
 
 class Regret(NamedTuple):
-    """The blocks that a policy removed from the context, with a case for each that the recorded run needed later.
+    """The blocks that a policy removed from the context, with a case for each that the recorded run used later.
 
-    A removed block was needed later if the recorded run used its content and the policy's context held it nowhere else.
-    Repeated fetches are a lower bound, because the recorded agent still had the content.
+    A removed block was needed later if the recorded run fetched its content again or edited it, and the policy's
+    context held it nowhere else. Repeated fetches are a lower bound, because the recorded agent still had the content.
+    A block of which the run only names something again is a case, too, but does not count as needed: that is too often
+    a coincidence (``docs/regret.md``).
 
     Attributes:
-        dropped, used_later: number of dropped blocks, and of those that are cases.
+        dropped, used_later: number of dropped blocks, and of those that were needed later.
         tokens_dropped, tokens_used_later: estimated tokens (``bytes/4``) dropped from these blocks.
+        by_tier, tokens_by_tier: number of cases and their tokens, by tier.
         refetched_after_edit: number of dropped blocks read again after the agent changed the file; not cases.
         cases: in the order of the dropped blocks.
     """
@@ -172,11 +180,12 @@ def compute_regret(replay: Replay, uses: UseIndex) -> Regret:
         elif any(message >= replay.removed_by_policy[row] for message in uses.stale_refetches.get(row, ())):
             refetched_after_edit += 1
     tokens_by_tier = {tier: sum(case.tokens for case in cases if case.tier == tier) for tier in TIERS}
+    needed = [case.tokens for case in cases if case.is_needed]
     return Regret(
         len(replay.removed_by_policy),
-        len(cases),
+        len(needed),
         tokens_dropped,
-        sum(tokens_by_tier.values()),
+        sum(needed),
         {tier: sum(case.tier == tier for case in cases) for tier in TIERS},
         tokens_by_tier,
         refetched_after_edit,
@@ -197,7 +206,7 @@ class ReusedBlock(NamedTuple):
 
 
 def find_reused_blocks(compaction: RecordedCompaction, uses: UseIndex) -> list[ReusedBlock]:
-    """Return the blocks that *compaction* removed and the recorded run used later, in prompt order.
+    """Return the blocks that *compaction* removed and the recorded run fetched again or edited, in prompt order.
 
     Args:
         uses: the index (:func:`context_tui.lab.regret.index.build_use_index`) of its session.
@@ -206,7 +215,7 @@ def find_reused_blocks(compaction: RecordedCompaction, uses: UseIndex) -> list[R
     blocks = []
     for row in compaction.removed_blocks:
         use = next((use for use in uses.by_row.get(row, ()) if use.message >= compaction.message), None)
-        if use is None:
+        if use is None or use.tier == "reference":  # the highest tier comes first
             continue
         earlier = (copy for copy in use.copies if facts.block_message[copy] < use.message)
         row_copies = tuple(copy for copy in earlier if removals.get(copy, NEVER_REMOVED) > use.message)

@@ -246,7 +246,7 @@ def extract_block_text(block: dict[str, Any]) -> str:
 
 
 def _unwrap_output(text: str) -> str:
-    """Return the strings in a result that is JSON with lines of text in it, one per line, or any other text unchanged."""
+    """Return the strings in a result that is JSON with lines of text in it, or any other text unchanged."""
     if text[:1] not in ("{", "[") or "\\n" not in text:
         return text
     try:

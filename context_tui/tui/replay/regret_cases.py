@@ -25,7 +25,7 @@ from context_tui.tui.widgets.styled_text import Run, count_cells, format_safe_li
 TIER_TEXTS = {
     "re-fetch": "fetched again; a lower bound, as the recorded agent still had the content",
     "edit": "its text was edited, and the policy's context had no other copy",
-    "reference": "it was referenced, and the policy's context had no other copy",
+    "reference": "only named again, which is often a coincidence, so it does not count as needed",
 }
 MIN_NEEDLE_LENGTH = 4
 """Minimum number of characters of an argument that is highlighted in a call."""
@@ -112,12 +112,13 @@ def _find_fetch_argument(block: Mapping[str, Any]) -> str:
 
 
 def format_summary(selection: CaseSelection, width: int) -> list[Run]:
-    """Format how many of the dropped blocks, and of their tokens, were needed later."""
+    """Format how many of the dropped blocks, and of their tokens, were needed later, and how many only named again."""
     regret = selection.study.regret
     share = f" ({format_percent(regret.tokens_used_later / regret.tokens_dropped)})" if regret.tokens_dropped else ""
     blocks = f"{regret.used_later:,} of {format_count(regret.dropped, 'dropped block')} needed later"
     tokens = f"{regret.tokens_used_later:,} of {regret.tokens_dropped:,} tokens{share}"
-    forms = (f"{blocks}   {tokens}, by bytes/4", f"{blocks}, {tokens}")
+    named = f"; {regret.by_tier['reference']:,} only named again"
+    forms = (f"{blocks}   {tokens}, by bytes/4{named}", f"{blocks}, {tokens}{named}", f"{blocks}, {tokens}")
     return [(shorten_at_word(choose_form(forms, width), width), BOLD)]
 
 
@@ -131,7 +132,7 @@ def format_regret_bound(selection: CaseSelection, call: int, width: int) -> list
     regretted = sum(
         case.tokens
         for case in study.regret.cases
-        if case.dropped <= message < replay.removed_by_recording.get(case.row, NEVER_REMOVED)
+        if case.is_needed and case.dropped <= message < replay.removed_by_recording.get(case.row, NEVER_REMOVED)
     )
     removable, dropped = bound.droppable[call], bound.dropped[call]
     forms = (
@@ -149,7 +150,7 @@ def format_case_table(selection: CaseSelection, selected: int, width: int, heigh
     cases = selection.cases
     numbers = ((f"#{each.message:,}", f"{each.tokens:,}", f"#{each.dropped:,}", f"#{each.later:,}") for each in cases)
     rows = [(case.tier, *cells) for case, cells in zip(cases, numbers, strict=True)]
-    heads = ("tier", "block", "tokens", "dropped at", "needed at")
+    heads = ("tier", "block", "tokens", "dropped at", "used at")
     sizes = [max(len(row[each]) for row in (heads, *rows)) for each in range(len(heads))]
     lines = [[(f"  {heads[0].ljust(sizes[0])}{_align_right(heads, sizes)}  evidence", MUTED)]]
     first = compute_first_row(len(cases), selected, height)
@@ -182,7 +183,7 @@ def format_evidence(selection: CaseSelection, index: int, width: int) -> list[li
     calls = [call.message for call in study.replay.calls]
     delay = sum(firing.message <= message <= case.later for message in calls) - 1
     time = "at once" if delay <= 0 else f"{format_count(delay, 'call')} later"
-    need = f"{case.tier}: {case.tokens:,} tokens by bytes/4, needed {time}"
+    need = f"{case.tier}: {case.tokens:,} tokens by bytes/4, {'needed' if case.is_needed else 'named'} {time}"
     forms = (f"{need}; {TIER_TEXTS[case.tier]}", f"{need}; {TIER_TEXTS[case.tier].partition(',')[0]}", need)
     return [
         [(shorten_at_word(choose_form(forms, width), width), WARN)],
@@ -192,8 +193,9 @@ def format_evidence(selection: CaseSelection, index: int, width: int) -> list[li
 
 def format_side_title(selection: CaseSelection, index: int, name: str, preview: str) -> str:
     """Format the title for one side of a case; the most important part comes first, because the end may be cut."""
-    side = find_side(selection, index, name)
-    event = "needed later" if name == "used" else f"dropped at #{selection.cases[index].dropped:,}"
+    side, case = find_side(selection, index, name), selection.cases[index]
+    use = "needed later" if case.is_needed else "named again"
+    event = use if name == "used" else f"dropped at #{case.dropped:,}"
     return f"{event}: #{side.location.message:,}, est. {format_count(side.tokens, 'token')}: {format_line(preview)}"
 
 

@@ -128,10 +128,12 @@ def _format_study(study: Study) -> Iterator[str]:
     yield from (f"  {each.text}" for each in report.build_advice(price))
     yield (
         f"needed later: {regret.used_later:,} of {format_count(regret.dropped, 'dropped block')}, "
-        f"{regret.tokens_used_later:,} of {regret.tokens_dropped:,} tokens (bytes/4)"
+        f"{regret.tokens_used_later:,} of {regret.tokens_dropped:,} tokens (bytes/4); "
+        f"only named again: {regret.by_tier['reference']:,}"
     )
     for case in regret.cases:
-        yield f"  #{case.message:,}, {case.tokens:,} tokens, needed at #{case.later:,} ({case.tier}): {case.evidence}"
+        verb = "needed" if case.is_needed else "named"
+        yield f"  #{case.message:,}, {case.tokens:,} tokens, {verb} at #{case.later:,} ({case.tier}): {case.evidence}"
 
 
 class FiringsScreen(TextScreen[InspectorCommand | None]):

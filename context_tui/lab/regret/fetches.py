@@ -69,6 +69,7 @@ class FetchLog:
         self._by_name: dict[str, deque[Fetch]] = defaultdict(make_queue)
         self._by_lines: dict[frozenset[str], deque[Fetch]] = defaultdict(make_queue)
         self._read_of_line: dict[str, Fetch] = {}
+        self._output_of_line: dict[str, Fetch] = {}
         self._last_edit = -1
         self._edits: dict[str, list[_Edit]] = defaultdict(list)
 
@@ -99,6 +100,8 @@ class FetchLog:
             parts = {}
         else:
             parts = {best.row: fetch.lines.keys() & best.lines}
+        if not parts and fetch.effect.read_paths:
+            parts = self._find_shown_part(fetch)
         for row, lines in parts.items():
             sample = _sample_lines([line for line in fetch.lines if line in lines])
             self.refetches.append(Refetch(row, call_message, call_row, fetch.effect, sample))
@@ -107,8 +110,8 @@ class FetchLog:
             self._by_lines[frozenset(fetch.lines)].append(fetch)
         for path in fetch.effect.read_paths:
             self._by_name[_get_file_name(path)].append(fetch)
-        if fetch.effect.read_paths:
-            self._read_of_line |= dict.fromkeys(_find_long_lines(fetch.lines), fetch)
+        source_of_line = self._read_of_line if fetch.effect.read_paths else self._output_of_line
+        source_of_line |= dict.fromkeys(_find_long_lines(fetch.lines), fetch)
 
     def add_output(self, output: Fetch, call_message: int, call_row: int) -> None:
         """Add the result of a command of unknown effect, and record whether it repeats most of an earlier read."""
@@ -121,6 +124,16 @@ class FetchLog:
             is_mostly_shown = len(lines) >= max(SHOWN_SHARE * len(_find_long_lines(read.lines)), MIN_SHOWN_LINES)
             if is_mostly_shown and not self._was_edited_since(read, output._replace(effect=read.effect)):
                 self.refetches.append(Refetch(row, call_message, call_row, output.effect, _sample_lines(lines)))
+        self._output_of_line |= dict.fromkeys(_find_long_lines(output.lines), output)
+
+    def _find_shown_part(self, read: Fetch) -> dict[int, set[str]]:
+        """Map the row of an earlier output, such as a diff, to its lines that a read shows; empty if these are few."""
+        shown: dict[int, set[str]] = defaultdict(set)
+        for line in _find_long_lines(read.lines):
+            output = self._output_of_line.get(line)
+            if output and read.lines[line] == output.lines[line] == 1 and not self._was_edited_since(output, read):
+                shown[output.row].add(line)
+        return {row: lines for row, lines in shown.items() if len(lines) >= MIN_SHOWN_LINES}
 
     def _find_earlier(self, new: Fetch) -> list[Fetch]:
         by_row = {fetch.row: fetch for fetch in self._by_key[new.effect.fetch_key]}

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from itertools import chain, groupby, islice, takewhile
 from typing import Any, Literal, NamedTuple
 
-from context_tui.lab.regret.fetches import Fetch, FetchLog, Refetch
+from context_tui.lab.regret.fetches import MIN_REPEATED_LINES, Fetch, FetchLog, Refetch
 from context_tui.lab.regret.needles import (
     cut_excerpt,
     extract_block_text,
@@ -323,6 +323,8 @@ class _UseIndexer:
             if same_file or (not same_file_only and is_distinctive_line(line)):
                 all_mentions.append(_Mention(line, row, holders, same_file or holders))
         for holder, copies, mentions in self._group_by_source(all_mentions):
+            if same_file_only and len(mentions) < MIN_REPEATED_LINES:
+                continue
             for mention in mentions[:MAX_NEEDLES]:
                 evidence = f"{self.facts.tool_name(row)} {files[0] if files else ''}: {mention.needle[:200]}"
                 self.uses_by_row[holder].append(BlockUse("edit", message, row, mention.needle, evidence, copies))

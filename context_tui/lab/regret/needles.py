@@ -50,7 +50,7 @@ _PATH = re.compile(r"[A-Za-z0-9_.@~/\\-]{6,}")
 _is_choice = re.compile(r"[A-Z]\w*/[A-Z]\w*").fullmatch
 """Matches two names in prose with a slash between them, such as ``Git/GitHub``."""
 _LINE = re.compile(
-    r"^(?!$)[ \t]{0,20}(?:(?:(?:[A-Za-z]:)?[\w./\\@~+-]{1,200}[:-])?[0-9]{1,7}[→\t:|-])?"
+    r"^(?!$)[ \t]{0,20}(?:(?:(?:[A-Za-z]:)?[\w./\\@~+-]{1,200}[:-])?[0-9]{1,7} ?[→\t:|-])?"
     r"[ \t]*(?:[+-][ \t]*){0,2}([^\n]*)",
     re.MULTILINE,
 )

@@ -344,6 +344,77 @@ def test_a_phrase_that_remains_or_that_the_agent_said_first_is_no_case() -> None
     assert regretted(kept, {0: 2, 2: 3}).cases
 
 
+MANY_ROWS = [f"the row {number} holds {number * 7919 + 100_003} in all" for number in range(40)]
+
+
+def fetches(*steps: Any) -> list[str]:
+    return [case.tier for case in dropped_first(*steps) if case.is_needed]
+
+
+def shown(command: str, *lines: str) -> tuple[str, dict[str, Any], str]:
+    return "Bash", {"command": command}, "\n".join(lines)
+
+
+@pytest.mark.parametrize(("common", "found"), [(5, ["re-fetch"]), (4, [])])
+def test_a_small_part_of_a_read_that_five_long_lines_identify(common: int, found: list[str]) -> None:
+    first, second = MANY_ROWS[:common], MANY_ROWS[20:]
+    early = ("Read", {"file_path": "/src/rows.txt", "limit": 20}, "\n".join(MANY_ROWS[10:20] + first))
+    later = ("Read", {"file_path": "/src/rows.txt", "offset": 20}, "\n".join(first + second))
+    assert fetches(early, NOTHING, later) == found
+
+
+def test_lines_that_a_file_repeats_do_not_identify_a_part_of_it() -> None:
+    again = [line for line in MANY_ROWS[:5] for _ in range(2)]
+    early = ("Read", {"file_path": "/src/rows.txt", "limit": 20}, "\n".join(MANY_ROWS[10:20] + again))
+    later = ("Read", {"file_path": "/src/rows.txt", "offset": 20}, "\n".join(again + MANY_ROWS[20:]))
+    assert fetches(early, NOTHING, later) == []
+
+
+@pytest.mark.parametrize(("common", "found"), [(5, ["re-fetch"]), (4, [])])
+def test_a_read_that_shows_lines_of_a_dropped_diff(common: int, found: list[str]) -> None:
+    diff = shown("git diff", *(f"+{line}" for line in MANY_ROWS[:common]))
+    later = ("Read", {"file_path": "/src/rows.txt"}, "\n".join(MANY_ROWS))
+    assert fetches(diff, NOTHING, later) == found
+    changed = ("Edit", {"file_path": "/src/rows.txt", "old_string": MANY_ROWS[0], "new_string": "none"}, "ok")
+    assert fetches(diff, changed, later) == [], "it reads to see the change"
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("awk 'NR>=1 && NR<=9 {print NR\": \"$0}' src/rows.txt", ["re-fetch"]),
+        ("awk -F: '{print > \"out.txt\"}' src/rows.txt", []),
+        ("awk '{system(\"rm \" $1)}' src/rows.txt", []),
+    ],
+)
+def test_awk_that_only_prints_reads_a_file(command: str, found: list[str]) -> None:
+    later = shown(command, *(f"{number}: {line}" for number, line in enumerate(ROWS[:4])))
+    assert fetches(read_rows(0, 9), NOTHING, later) == found
+
+
+def test_a_file_that_a_dropped_patch_added_is_read() -> None:
+    added = "\n".join(f"+{line}" for line in ROWS)
+    patch = f"*** Begin Patch\n*** Add File: src/rows.txt\n{added}\n*** End Patch"
+    found = session(("apply_patch", {"input": patch}, "Done"), NOTHING, shown("cat src/rows.txt", *ROWS))
+    (case,) = regretted(found, dict.fromkeys(found.facts.blocks_of(1), 5)).cases
+    assert (case.tier, case.message) == ("re-fetch", 1)
+
+
+def test_lines_in_a_json_result_are_compared_one_by_one() -> None:
+    wrapped = json.dumps([{"query": "/src/rows.txt", "result": "\n".join(f"{n} | {ROWS[n]}" for n in range(9))}])
+    assert fetches(read_rows(0, 9), NOTHING, ("read_files", {"files": [{"path": "/src/rows.txt"}]}, wrapped)) == [
+        "re-fetch"
+    ]
+
+
+@pytest.mark.parametrize(("remaining", "found"), [(3, ["edit"]), (2, [])])
+def test_a_rewritten_file_has_three_lines_of_the_dropped_one(remaining: int, found: list[str]) -> None:
+    content = "\n".join([*ROWS[:remaining], "and some new line of the file"])
+    assert (
+        fetches(read_rows(0, 9), NOTHING, ("Write", {"file_path": "/src/rows.txt", "content": content}, "ok")) == found
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="no recordings beside the checkout")
 def test_the_development_half_of_the_labels() -> None:

@@ -203,7 +203,9 @@ def test_the_answer_and_the_recommendation_judge_the_same_replay(tmp_path: Path)
             size = 10_000
         made.user("go on")
         made.assistant(call(f"c{turn}", "Grep", pattern=f"line_{turn % 2}_name"), use=usage(0, read=size))
-        made.results(result(f"c{turn}", f"src/part_{turn % 2}/line_{turn % 2}_name.py: of a file\n" * 700))
+        made.results(
+            result(f"c{turn}", "".join(f"part_{turn % 2}/line_{turn % 2}_name.py: {n} of a file\n" for n in range(700)))
+        )
         made.assistant(text("done"), use=usage(0, read=size + 9_000))
         size += 9_020
     session = made.write(tmp_path)

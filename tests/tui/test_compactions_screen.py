@@ -62,7 +62,7 @@ def test_both_sides_are_one_list(tmp_path: Path) -> None:
         told([format_header(full, 90)])[0].endswith("2 of 2")
         and "full compaction (auto)" in told([format_header(full, 90)])[0]
     )
-    assert "2 of these blocks needed later" in " ".join(told(format_summary(full, 60)))
+    assert "2 of these blocks used later" in " ".join(told(format_summary(full, 60)))
     assert any(line.startswith("tool result") for line in told(format_categories(full, 56)))
 
 
@@ -183,7 +183,7 @@ async def test_a_recording_without_one_says_so(key: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (140, 40)])
 def test_picture(snap_compare: Callable[..., bool], tmp_path: Path, size: tuple[int, int]) -> None:
-    """A full compaction at a lost message that was needed later: both sides, categories, message and summary."""
+    """A full compaction at a lost message that was used later: both sides, categories, message and summary."""
 
     async def steps(pilot: Pilot[Any]) -> None:
         await settled(pilot)
@@ -199,4 +199,4 @@ def test_a_file_that_begins_compacted_says_that_what_went_is_not_in_it() -> None
     session.facts.add_compaction(Compaction(0, "full", pre_tokens=21_919))
     text = " ".join(told(format_summary(sides(session, 0), 90)))
     assert "21,919 by the agent's count" in text and "what was lost is unknown" in text
-    assert "needed later" not in text and "lost 0" not in text
+    assert "used later" not in text and "lost 0" not in text

@@ -206,7 +206,7 @@ class ReusedBlock(NamedTuple):
 
 
 def find_reused_blocks(compaction: RecordedCompaction, uses: UseIndex) -> list[ReusedBlock]:
-    """Return the blocks that *compaction* removed and the recorded run fetched again or edited, in prompt order.
+    """Return the blocks that *compaction* removed and the recorded run used or named later, in prompt order.
 
     Args:
         uses: the index (:func:`context_tui.lab.regret.index.build_use_index`) of its session.
@@ -215,7 +215,7 @@ def find_reused_blocks(compaction: RecordedCompaction, uses: UseIndex) -> list[R
     blocks = []
     for row in compaction.removed_blocks:
         use = next((use for use in uses.by_row.get(row, ()) if use.message >= compaction.message), None)
-        if use is None or use.tier == "reference":  # the highest tier comes first
+        if use is None:
             continue
         earlier = (copy for copy in use.copies if facts.block_message[copy] < use.message)
         row_copies = tuple(copy for copy in earlier if removals.get(copy, NEVER_REMOVED) > use.message)

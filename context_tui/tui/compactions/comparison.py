@@ -52,7 +52,7 @@ class CompactionComparison:
     """One of *count* recorded compactions, numbered from 0, with a cursor on one of its messages.
 
     ``predicted_size`` is the size predicted for the first request after the compaction; None if it cannot be predicted.
-    ``reused_blocks`` are the lost blocks that were needed later; None until they are known.
+    ``reused_blocks`` are the lost blocks that were used later; None until they are known.
     ``aftermath`` is what the agent did after the compaction; None until it is measured, or if no call follows.
     ``instructions`` are the instructions given before it, with their outcomes; None until they are known.
     """
@@ -92,7 +92,7 @@ class CompactionComparison:
 
     @property
     def reused_by_message(self) -> Mapping[int, list[ReusedBlock]]:
-        """The lost blocks that were needed later, keyed by their message."""
+        """The lost blocks that were used later, keyed by their message."""
         by_message: dict[int, list[ReusedBlock]] = defaultdict(list)
         for block in self.reused_blocks or ():
             by_message[self.compaction.session.facts.block_message[block.row]].append(block)
@@ -105,7 +105,7 @@ class CompactionComparison:
 
     @property
     def use_width(self) -> int:
-        """The width in cells of the column that shows later uses, or 0 if nothing was needed later."""
+        """The width in cells of the column that shows later uses, or 0 if nothing was used later."""
         return USE_WIDTH if self.reused_by_message else 0
 
     def find_row(self, message: int) -> int:
@@ -122,7 +122,7 @@ class CompactionComparison:
         self.cursor = min(max(self.cursor + step, 0), max(len(self.rows) - 1, 0))
 
     def move_to_reused(self, step: int) -> bool:
-        """Go to the next (+1) or previous (-1) message needed later, wrapping around; return False if there is none."""
+        """Go to the next (+1) or previous (-1) message used later, wrapping around; return False if there is none."""
         messages = self.reused_by_message
         places = [place for place, row in enumerate(self.rows) if row.message in messages]
         place = find_next(places, self.cursor, step)
@@ -151,7 +151,7 @@ def format_header(comparison: CompactionComparison, width: int) -> list[Run]:
 
 
 def format_summary(comparison: CompactionComparison, width: int) -> list[list[Run]]:
-    """Format the sizes before and after, the message counts, the losses, and how much was needed later."""
+    """Format the sizes before and after, the message counts, the losses, and how much was used later."""
     compaction = comparison.compaction
     context_before, context_after = compaction.context_before, compaction.context_after
     is_recorded, recorded_after = compaction.believed_is_recorded, compaction.recorded_tokens_after
@@ -204,10 +204,10 @@ def _format_reuse(comparison: CompactionComparison) -> list[Run]:
     if not comparison.compaction.removed_blocks:
         return [("nothing that is in the file was lost", MUTED)]
     if not comparison.reused_blocks:
-        return [("none of these was needed later, as far as the recording shows", GOOD)]
+        return [("none of these was used later, as far as the recording shows", GOOD)]
     copy_count = sum(bool(block.row_copies) for block in comparison.reused_blocks)
     copies = f"; the content of {copy_count:,} is still in the context" if copy_count else ""
-    return [(f"{len(comparison.reused_blocks):,} of these blocks needed later", WARN), (copies, MUTED)]
+    return [(f"{len(comparison.reused_blocks):,} of these blocks used later", WARN), (copies, MUTED)]
 
 
 def format_categories(comparison: CompactionComparison, width: int) -> list[list[Run]]:
@@ -229,7 +229,7 @@ def format_categories(comparison: CompactionComparison, width: int) -> list[list
 
 def format_column_heads(width: int, use_width: int) -> list[Run]:
     """Format the column headings; *use_width* is the width of the column that shows later uses, or 0 to omit it."""
-    use = f"  {'needed later':<{use_width}}" if use_width else " "
+    use = f"  {'used later':<{use_width}}" if use_width else " "
     right = f"{'before':>{TOKENS_WIDTH}}{'after':>{TOKENS_WIDTH}}{use}"
     gap = max(width - 20 - len(right), 0)
     unit = "est. tokens" if gap > len("est. tokens") else ""

@@ -200,11 +200,11 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]
     @when_ready
     def action_move_to_reused(self, step: int) -> None:
         if self.comparison.reused_blocks is None:
-            notify_briefly(self, "Still looking for what was needed later")
+            notify_briefly(self, "Still looking for what was used later")
         elif self.comparison.move_to_reused(step):
             self.draw()
         else:
-            notify_briefly(self, "Nothing that this compaction removed was needed later, as far as the recording shows")
+            notify_briefly(self, "Nothing that this compaction removed was used later, as far as the recording shows")
 
     @when_ready
     def action_instructions(self) -> None:
@@ -230,7 +230,7 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]
     def action_open_use(self) -> None:
         reused_blocks = self.comparison.reused_by_message.get(self.comparison.message)
         if not reused_blocks:
-            notify_briefly(self, "This message was not needed later, as far as the recording shows")
+            notify_briefly(self, "This message was not used later, as far as the recording shows")
         else:
             self._close_at_message(reused_blocks[0].use.message, reused_blocks[0].use.message)
 

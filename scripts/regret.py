@@ -20,13 +20,15 @@ sys.path.insert(0, str(ROOT))
 
 import context_tui as ct  # noqa: E402
 from context_tui.lab.regret.cases import RemainingContext  # noqa: E402
-from context_tui.lab.regret.index import MIN_USE_WEIGHT, build_use_index  # noqa: E402
+from context_tui.lab.regret.index import MIN_USE_WEIGHT, TIERS, UseTier, build_use_index  # noqa: E402
 from context_tui.lab.replay.recording import Recording  # noqa: E402
 from context_tui.lab.replay.result import NEVER_REMOVED, Replay, find_changed_rows  # noqa: E402
 from context_tui.lab.replay.walk import replay  # noqa: E402
 from scripts.pages import build_page_parser, print_or_write_page  # noqa: E402
+from scripts.regret_cases import Outcome, format_tables, read_judgements, score_judgements  # noqa: E402
 
 PAGE = ROOT / "docs" / "regret.md"
+INTRODUCTION = ROOT / "scripts" / "regret_introduction.md"
 LABELS = ROOT / "tests" / "data" / "regret_labels.jsonl"
 HALVES = (
     *("development", "held-out", "second held-out", "second development"),
@@ -64,10 +66,11 @@ class Label:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Label, and whether the evidence of the program says that the block was needed."""
+    """Label, and whether the program says that the block was needed or named later (``needed``), and needed at all."""
 
     label: Label
     needed: bool
+    counted: bool
 
 
 def read_labels(*halves: str) -> list[Label]:
@@ -100,16 +103,17 @@ def judge_labels(labels: Sequence[Label], folder: Path) -> Iterator[Verdict]:
                 plan = ct.plan(session, label.policy, at=label.fired_before_message, **label.params)
                 drops = dict.fromkeys(find_changed_rows(plan), label.fired_before_message)
                 run = replace(run, removed_by_policy=drops, firings=[])
-            yield Verdict(label, _is_needed(row, RemainingContext(run, uses)))
+            context = RemainingContext(run, uses)
+            yield Verdict(label, _is_needed(row, context, TIERS), _is_needed(row, context, ("re-fetch", "edit")))
 
 
-def _is_needed(row: int, context: RemainingContext) -> bool:
+def _is_needed(row: int, context: RemainingContext, tiers: Sequence[UseTier]) -> bool:
     """Return whether a block has the needles of a lost use; of content that is fetched again, half of the needles."""
     held, lost = Counter[tuple[str, int, int]](), Counter[tuple[str, int, int]]()
     removed_at = context.removed_by_recording.get(row, NEVER_REMOVED)
     for holder, uses in context.uses.by_row.items():
         for use in uses:
-            if use.message < removed_at and context.is_unsatisfied(holder, use):
+            if use.tier in tiers and use.message < removed_at and context.is_unsatisfied(holder, use):
                 key = use.tier, use.message, holder if use.tier == "re-fetch" else -1
                 lost[key] += use.weight
                 held[key] += use.weight if row == holder or row in use.copies else 0
@@ -142,11 +146,14 @@ def compute_score(verdicts: Sequence[Verdict]) -> Score:
     return Score(hits, sum(verdict.needed for verdict in verdicts), sum(verdict.label.needed for verdict in verdicts))
 
 
-def format_page(verdicts: Sequence[Verdict]) -> str:
+def format_page(verdicts: Sequence[Verdict], outcomes: Sequence[Outcome]) -> str:
     """Format the page as Markdown."""
     corrected = sum(bool(verdict.label.correction) for verdict in verdicts)
     lines = [
-        "# Regret against labels",
+        *INTRODUCTION.read_text("utf-8").splitlines(),
+        *format_tables(outcomes),
+        "",
+        "## Labels of blocks, before names did not count",
         "",
         f"{len(verdicts):,} blocks that policies drop in {len({verdict.label.session for verdict in verdicts})} real "
         "sessions were labelled by reading the sessions, without knowledge",
@@ -175,22 +182,20 @@ def format_page(verdicts: Sequence[Verdict]) -> str:
         "  20261127; 19 blocks were skipped as doubtful), and scored once, **blind**: precision **91.4 %**, recall",
         "  **78.0 %**. Then its errors were read, and the rule of phrases below added: its numbers in the tables are",
         "  **no longer blind** either.",
-        "- *sixth held-out*: **blind**. Drawn at random (seed 20261128) and read by two people, each without the",
+        "- *sixth held-out*: blind then. Drawn at random (seed 20261128) and read by two people, each without the",
         "  rules and the labels of the other: they agree on 326 of 340 blocks (95.9 %), and these are the labels.",
         "  As each reader's labels find 93 % to 98 % of the other's, a precision of 97 % is beyond what a single",
-        "  reading can tell. Scored once, with the rules of today: precision **86.2 %**, recall **77.0 %**. Take",
-        "  this half, not those above, as the measure of how regret fares. The goals are 97 % and 85 %: both are",
-        "  missed. Half of the blocks whose file was read again are missed, and replies that take up a dropped",
+        "  reading can tell. Scored once, with the rules of that time: precision **86.2 %**, recall **77.0 %**. Half of the blocks whose file was read again are missed, and replies that take up a dropped",
         "  request in words that are common one by one; false are mostly words and commands that anybody would use.",
-        "- *seventh held-out*: **blind**, small and strict. Drawn at random (seed 20261130), a third of it from the",
+        "- *seventh held-out*: blind then, small and strict. Drawn at random (seed 20261130), a third of it from the",
         "  policy `aider`, which keeps few messages, and read quickly by two people, who were told that a name in",
         "  passing is no content. They agree on 159 of 167 blocks, which are the labels, but only 13 of the 16 and 18",
-        "  that each calls needed are the same. Scored once, with the rules of today: precision **21.1 %**, recall",
+        "  that each calls needed are the same. Scored once, with the rules of that time: precision **21.1 %**, recall",
         "  **61.5 %**. Most of the false ones are calls and thoughts with one rare name that is said again later. The",
         "  readers of other halves called many such blocks needed: the numbers above hold for a loose sense of the",
         "  word, in which what only dropped blocks named was needed when it is named again.",
         "",
-        "The rules of today were mended with the halves up to the fifth held-out open. The last finds the topic of a",
+        "The rules of names were mended with the halves up to the fifth held-out open. The last finds the topic of a",
         "dropped request: two words in a row, neither of them common, that a short request has first and the",
         "agent soon says again, such as *MIT license*. Its two limits were chosen on six halves and scored on the",
         "one left out, by turns, with a false one counted as four missed: over all left-out halves, precision went",
@@ -218,6 +223,9 @@ def format_page(verdicts: Sequence[Verdict]) -> str:
         "- **precision**: of the blocks that the program says were needed, the share that the labels say were needed.",
         "- **recall**: the share of the needed blocks that the program says were needed. Loss that several dropped",
         "  blocks share is counted once by the program, for one of them; here it is found for each.",
+        "",
+        "Both are of blocks that were needed or named again, as the labels mean it. The last two columns are of those",
+        "that count today: their content was fetched again or edited.",
     ]
     by_half = {half: [verdict for verdict in verdicts if verdict.label.half == half] for half in HALVES}
     for title, get_name in (
@@ -225,19 +233,22 @@ def format_page(verdicts: Sequence[Verdict]) -> str:
         ("kind of need", lambda label: label.kind),
         ("format", lambda label: label.session.partition("/")[0]),
     ):
-        lines += ["", f"## By {title}", "", f"| half | {title} | blocks | needed | found | precision | recall |"]
-        lines.append("|---|---|--:|--:|--:|--:|--:|")
+        heads = f"| half | {title} | blocks | needed | found | precision | recall | counted | precision |"
+        lines += ["", f"### By {title}", "", heads, "|---|---|--:|--:|--:|--:|--:|--:|--:|"]
         for half, half_verdicts in by_half.items():
             names = sorted({name for verdict in half_verdicts if (name := get_name(verdict.label))})
             for name in names:
                 some = [verdict for verdict in half_verdicts if get_name(verdict.label) == name]
                 score = compute_score(some)
-                precision = "" if title == "kind of need" else _format_share(score.precision)
+                counted = [verdict for verdict in some if verdict.counted]
+                hits = sum(verdict.label.needed for verdict in counted)
+                shares = score.precision, hits / len(counted) if counted else None
+                precision, of_counted = ("" if title == "kind of need" else _format_share(each) for each in shares)
                 lines.append(
                     f"| {half} | {name} | {len(some)} | {score.needed} | {score.found} "
-                    f"| {precision} | {_format_share(score.recall)} |"
+                    f"| {precision} | {_format_share(score.recall)} | {len(counted)} | {of_counted} |"
                 )
-    lines += ["", "## Errors", "", "| half | session | policy | block | error | reason of the label |"]
+    lines += ["", "### Errors", "", "| half | session | policy | block | error | reason of the label |"]
     lines.append("|---|---|---|---|---|---|")
     for verdict in sorted(verdicts, key=lambda verdict: HALVES.index(verdict.label.half)):
         label = verdict.label
@@ -256,7 +267,8 @@ def main() -> int:
     parser = build_page_parser(__doc__, PAGE)
     parser.add_argument("--half", choices=HALVES, help="score this half alone")
     options = parser.parse_args()
-    text = format_page(list(judge_labels(read_labels(*[options.half] if options.half else HALVES), options.folder)))
+    verdicts = list(judge_labels(read_labels(*[options.half] if options.half else HALVES), options.folder))
+    text = format_page(verdicts, list(score_judgements(read_judgements(), options.folder)))
     print_or_write_page(PAGE, text, options.write)
     return 0
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-import context_tui as ct
 from context_tui.session.values import Kind
 from scripts.regret import compute_score, judge_labels, read_labels
 from tests.formats.recordings import Recording, call, result, text
@@ -291,57 +290,6 @@ def test_a_search_with_another_result_after_a_change() -> None:
     search = ("Glob", {"pattern": "**/*.py"})
     found = session((*search, "\n".join(paths)), UNRELATED, (*search, "\n".join([*paths, "/src/app/parts.py"])))
     assert regretted(found, {answer_of(found, 0): 5}).refetched_after_edit == 1
-
-
-LICENCE = "Please add a standard MIT License with the year 2026 to the zebra index"
-
-
-def asked(request: str, *later: str) -> list[tuple[str, str]]:
-    """Needle and evidence of each case, if a request and the answer to it are dropped before what is said later."""
-    said = ["Please go on", "Done.", request, "I do.", *(each for reply in later for each in ("Go on", reply))]
-    roles = ("user", "assistant")
-    found = ct.from_messages(
-        [{"role": roles[number % 2], "content": [text(words)]} for number, words in enumerate(said)]
-    )
-    rows = dict.fromkeys([*found.facts.blocks_of(2), *found.facts.blocks_of(3)], 4)
-    return [(case.needle, case.evidence) for case in regretted(found, rows).cases]
-
-
-@pytest.mark.parametrize(
-    ("later", "needles"),
-    [
-        (["It is the MIT license."], ["mit license"]),
-        (["It is MIT\nand a licence."], []),  # one word of the two
-        (["The license is of MIT."], []),  # both, but not in a row
-        (["I add a year with code."], []),  # no word that is rare
-        (["Nothing.", "It is the MIT-License."], []),  # long after
-        (["Nothing.", "It is the MIT license.", "The MIT license."], []),
-        (["Nothing.", "The year 2026 of the MIT license in a kiwi tree."], []),
-        (["Nothing.", "The MIT license from the zebra index."], ["mit license"]),  # two, however late
-    ],
-)
-def test_a_phrase_of_a_dropped_request_that_is_said_soon_again(later: list[str], needles: list[str]) -> None:
-    assert [needle for needle, _ in asked(LICENCE, *later)] == needles
-
-
-def test_a_phrase_is_shown_as_the_agent_writes_it() -> None:
-    assert asked(LICENCE, "Well.\nHere is (MIT)-License indeed.") == [("mit license", "Here is (MIT)-License indeed.")]
-
-
-def test_a_phrase_of_a_long_request_tells_no_topic() -> None:
-    many = " ".join(f"{first}{second}le ruga" for first in "bcdfgh" for second in ("ana", "eno", "ibi"))
-    assert asked(f"{LICENCE} {many[:100]}", "It is the MIT license.")
-    assert not asked(f"{LICENCE} {many}", "It is the MIT license.")
-
-
-def test_a_phrase_that_remains_or_that_the_agent_said_first_is_no_case() -> None:
-    found = session(NOTHING, "I take the MIT License.", NOTHING, "It is the MIT license.")
-    rows = dict.fromkeys(found.facts.blocks_of(3), 7)
-    assert not regretted(found, rows).cases
-    said = [{"role": "user", "content": [text(LICENCE)]}, {"role": "assistant", "content": [text("I do.")]}]
-    kept = ct.from_messages([*said, *said, {"role": "assistant", "content": [text("It is the MIT license.")]}])
-    assert not regretted(kept, {0: 2}).cases
-    assert regretted(kept, {0: 2, 2: 3}).cases
 
 
 MANY_ROWS = [f"the row {number} holds {number * 7919 + 100_003} in all" for number in range(40)]

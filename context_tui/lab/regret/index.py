@@ -4,19 +4,18 @@ A *use* is an assistant message with a text (*needle*) that earlier blocks conta
 the one that contains most of the message's needles, or the newest of several. The other blocks are *copies*. A use is
 lost only if the block and all copies were removed.
 
-- *re-fetch*: a call fetches the content of a block again: the same call with the same result, or a read of the same
-  file with at least half its lines from the block, or from several that read parts of it. If the agent had changed the
-  file in between, the call is counted separately and is no use, unless another read shows almost no line that changed.
-  Commands that do more than read, and commands that check a state (``git status``, a test run), fetch nothing, unless
-  they show most of an earlier read of a file.
-- *edit*: the old text of an edit, by line; or lines that remain in a rewritten file.
+- *re-fetch*: a call fetches the content of a block again: the same call with the same result, a read of the same file
+  with at least half its lines from the block, or from several that read parts of it, or a read that shows at least
+  :data:`~.fetches.MIN_SHOWN_LINES` long lines of a part or of another output. If the agent had changed these lines in
+  between, the call is counted separately and is no use, unless another read shows almost no line that changed. Commands
+  that do more than read, and commands that check a state (``git status``, a test run), fetch nothing, unless they show
+  most of an earlier read of a file.
+- *edit*: the old text of an edit, by line; or three lines that remain in a rewritten file.
 - *reference*: a needle in an assistant's message: a long line, a file, a folder, a long number, a name, an id, an
   address, a task, a line of a file, or two shorter lines or names in code (:mod:`~.needles`). If the assistant may have
   guessed it, at most :data:`MAX_HOLDERS` earlier blocks contain it. A full compaction drops all blocks with a needle at
   once, so what counts is that none remains. Neither the system prompt, a tool's description nor the name of the working
-  folder contains a needle. A line that the assistant said first is no reference, unless it is in a call. Two words in a
-  row, neither of them common, are a needle if a short request has them first. Said again soon, one such needle is
-  enough; later it takes two.
+  folder contains a needle. A line that the assistant said first is no reference, unless it is in a call.
 """
 
 from __future__ import annotations
@@ -35,13 +34,11 @@ from context_tui.lab.regret.needles import (
     find_cited_lines,
     find_lines,
     find_paths,
-    find_phrases,
     find_shown_lines,
     find_tokens,
     is_common_file,
     is_distinctive_line,
     is_rare_path,
-    is_topic,
     locate_needles,
     weigh_token,
 )
@@ -68,8 +65,6 @@ LONG_LINE_LENGTH = 32
 """Minimum length in characters of a line that alone identifies its source; shorter ones may be common phrases."""
 MAX_NEEDLES = 3
 """Maximum number of needles stored per use of a block; truncation may keep one and remove another."""
-MAX_PHRASES, MAX_PHRASE_GAP = 30, 4
-"""Maximum number of phrases in a request that tell its topic, and of messages until such a phrase is said again."""
 MIN_USE_WEIGHT = 2
 """Minimum weight of the needles of a use: a long line, a path or a number weighs 2, anything else 1."""
 
@@ -190,7 +185,7 @@ class _UseIndexer:
         self.uses_by_row: dict[int, list[BlockUse]] = defaultdict(list)
         self.effects: dict[int, CallEffect] = {}
         self.texts: dict[int, str] = {}
-        self.tokens, self.paths, self.lines, self.phrases = (_NeedleRows() for _ in range(4))
+        self.tokens, self.paths, self.lines = (_NeedleRows() for _ in range(3))
         self.edited_lines: dict[int, list[str]] = {}
         self.rewritten_lines: dict[int, list[str]] = {}
 
@@ -199,8 +194,6 @@ class _UseIndexer:
         sent_messages = [message for message in range(len(self.session)) if not flags[message] & MessageFlag.NOT_SENT]
         by_model = (message for message in sent_messages if role[message] == Role.ASSISTANT)
         replies = {each for each in by_model if not flags[each] & (MessageFlag.SUMMARY | MessageFlag.SYNTHETIC)}
-        for message in sent_messages:
-            self._find_topics(message)
         for message in sorted(replies):
             self._read_assistant_message(message)
         fetches = FetchLog()
@@ -210,7 +203,7 @@ class _UseIndexer:
         for message in sent_messages:
             self._index_sources(message, is_reply=message in replies)
         self._remove_prompt_needles()
-        for needle_rows in (self.tokens, self.paths, self.lines, self.phrases):
+        for needle_rows in (self.tokens, self.paths, self.lines):
             needle_rows.sort_rows(self.owner)
         for row, lines in self.edited_lines.items():
             self._find_edit_uses(row, lines, same_file_only=False)
@@ -233,19 +226,6 @@ class _UseIndexer:
         self.checkpoint()
         return zip(self.facts.blocks_of(message), self.session.content.blocks(message), strict=False)
 
-    def _find_topics(self, message: int) -> None:
-        """Add the phrases of short requests as needles."""
-        rows = [row for row in self.facts.blocks_of(message) if self._is_request(row)]
-        blocks = self.session.content.blocks(message) if rows else []
-        for row in rows:
-            text = extract_block_text(blocks[self.facts.ordinal(row)])
-            phrases = dict.fromkeys(filter(is_topic, find_phrases(text)))  # in order: ties go to the first
-            if len(phrases) <= MAX_PHRASES:
-                self.phrases.add(row, phrases)
-
-    def _is_request(self, row: int) -> bool:
-        return self.facts.kind[row] == Kind.TEXT and self.facts.role[self.owner[row]] == Role.USER
-
     def _read_assistant_message(self, message: int) -> None:
         for row, block in self._read_blocks(message):
             text = self.texts[row] = extract_block_text(block)
@@ -262,7 +242,6 @@ class _UseIndexer:
             self.tokens.add(row, filter(weigh_token, found))
             self.paths.add(row, find_paths(text))
             self.lines.add(row, find_lines(text.replace("`", "\n")))
-            self.phrases.add(row, self.phrases.rows.keys() & find_phrases(text))
 
     def _log_fetches(self, message: int, fetches: FetchLog, *, is_reply: bool) -> None:
         """Log the content that the calls of a reply write to files, or that the results in a message fetched."""
@@ -298,7 +277,6 @@ class _UseIndexer:
                 self.tokens.add(row, tokens & self.tokens.rows.keys())
                 self.paths.add(row, find_paths(text) & self.paths.rows.keys())
                 self.lines.add(row, self.lines.rows.keys() & find_lines(text, 4))
-                self.phrases.add(row, self.phrases.rows.keys() & find_phrases(text))
 
     def _remove_prompt_needles(self) -> None:
         """Remove the needles of the system prompt and of tool descriptions, which every context has."""
@@ -307,8 +285,6 @@ class _UseIndexer:
         for needle_rows, find in ((self.tokens, find_tokens), (self.paths, find_paths), (self.lines, find_lines)):
             for needle in find(text):
                 needle_rows.rows.pop(needle, None)
-        for phrase in find_phrases(text):
-            self.phrases.rows.pop(phrase, None)
 
     def _find_edit_uses(self, row: int, lines: Iterable[str], *, same_file_only: bool) -> None:
         message, files = self.owner[row], self.effects[row].changed_paths
@@ -351,12 +327,6 @@ class _UseIndexer:
                     )
                     for mention in self._find_mentions(needle, rows, weight, is_rare=is_rare):
                         by_message[self.owner[mention.row]].append(mention)
-        for phrase, rows in self.phrases.rows.items():
-            if self._is_request(rows[0]):
-                for mention in self._find_mentions(phrase, rows, MIN_USE_WEIGHT // 2, is_rare=True):
-                    is_soon = self.owner[mention.row] - self.owner[mention.holders[-1]] <= MAX_PHRASE_GAP
-                    weighted = mention._replace(weight=MIN_USE_WEIGHT) if is_soon else mention
-                    by_message[self.owner[mention.row]].append(weighted)
         for message, message_mentions in by_message.items():
             groups, weights = list(self._group_by_source(message_mentions)), Counter[int]()
             for holder, _, mentions in groups:

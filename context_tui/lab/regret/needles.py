@@ -21,7 +21,6 @@ MIN_LONG_NAME_LENGTH, MIN_LONG_STEM_LENGTH, MIN_SLUG_LENGTH = 8, 6, 20
 MAX_NAME_LENGTH, MAX_LINE_LENGTH = 80, 400
 
 _TOKEN = re.compile(r"[A-Za-z0-9_]{5,}")
-_WORD = re.compile(r"[^\W_]+")
 _COMPOUND = re.compile(
     r"\b\w++(?:[-.]\w++|@[A-Za-z]\w*+)++(?::[0-9]{2,6}\b)?|--[a-z]++(?:-[a-z]++)+|#[0-9]{4,5}\b", re.ASCII
 )
@@ -66,10 +65,10 @@ _is_specific = re.compile(
 ).match
 """Matches the name of a project's folder: of several words, or with a digit or a dot."""
 _is_domain = re.compile(r"[\w.-]+\.(?:com|org|io|dev|net)").fullmatch
-_SUFFIXES, _COMMON_FILE_STEMS, _COMMON_NAMES, _COMMON_WORDS = (
+_SUFFIXES, _COMMON_FILE_STEMS, _COMMON_NAMES = (
     frozenset(words.split()) for words in read_toml("context_tui.lab.regret", "common_words.toml").values()
 )
-"""Suffixes, and stems, names and words that occur in most projects, in lower case; the file explains each list."""
+"""Suffixes, and stems and names that occur in most projects, in lower case; the file explains each list."""
 _COMMON_NUMBERS = frozenset("65535 65536 86400 131072 262144 524288 1048576".split())
 _REMINDER, _REMINDER_END = "<system-reminder>", "</system-reminder>"
 _BOILERPLATE_LINE = re.compile(
@@ -142,17 +141,6 @@ def find_tokens(text: str) -> KeysView[str]:
     return dict.fromkeys(
         [*_TOKEN.findall(text), *compounds, *tasks, *_SEQUENCE.findall(text), *_find_urls(text)]
     ).keys()
-
-
-def find_phrases(text: str) -> Iterator[str]:
-    """Return an iterator over the pairs of consecutive words in a text, in lower case."""
-    return map(" ".join, pairwise(_WORD.findall(text.lower())))
-
-
-def is_topic(phrase: str) -> bool:
-    """Return whether a pair of words may name what a request is about: both are words, and neither is common."""
-    words = {word for word in phrase.split() if len(word) > 2 and word.isalpha()}
-    return len(words - _COMMON_WORDS) == 2
 
 
 def find_cited_lines(text: str) -> KeysView[str]:
@@ -288,13 +276,7 @@ def locate_needles(text: str, needles: Collection[str]) -> dict[str, int]:
     for needle, start in places:
         if needle in needles:
             positions.setdefault(needle, start)
-    others = {needle: at if (at := text.find(needle)) >= 0 else _locate_phrase(text, needle) for needle in needles}
-    return others | positions
-
-
-def _locate_phrase(text: str, phrase: str) -> int:
-    match = re.search(r"[\W_]+".join(map(re.escape, phrase.split())), text, re.IGNORECASE)
-    return match.start() if match else -1
+    return {needle: text.find(needle) for needle in needles} | positions
 
 
 def cut_excerpt(text: str, needle: str, at: int, length: int = 160) -> str:

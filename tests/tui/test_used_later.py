@@ -145,9 +145,11 @@ def test_the_bound_stands_beside_what_was_dropped(study: Study) -> None:
 
 def test_the_list_fits_with_the_selected_case_in_sight(study: Study) -> None:
     found = regret_cases.select_cases(study)
+    assert [case.is_needed for case in found.cases] == [True, True, False], "what counts comes first"
     for selected in range(3):
         lines = words(regret_cases.format_case_table(found, selected, 80, 2))
-        assert len(lines) == 2 and lines[1].startswith(f"▸ {found.cases[selected].tier}")
+        case = found.cases[selected]
+        assert len(lines) == 2 and lines[1].startswith(f"▸ {case.tier if case.is_needed else 'named again'}")
         assert all(len(line) <= 80 for line in lines)
     assert len(regret_cases.format_case_table(found, 0, 80, 9)) == 4
     told = words(regret_cases.format_evidence(found, 0, 120))

@@ -25,7 +25,7 @@ from context_tui.tui.widgets.styled_text import Run, count_cells, format_safe_li
 TIER_TEXTS = {
     "re-fetch": "fetched again; a lower bound, as the recorded agent still had the content",
     "edit": "its text was edited, and the policy's context had no other copy",
-    "reference": "only named again, which is often a coincidence, so it does not count as needed",
+    "reference": "often a coincidence, so that it does not count as needed",
 }
 MIN_NEEDLE_LENGTH = 4
 """Minimum number of characters of an argument that is highlighted in a call."""
@@ -53,7 +53,7 @@ class CaseSelection:
 
     @property
     def cases(self) -> list[RegretCase]:
-        """The selected cases, in the order of their firings."""
+        """The selected cases, needed ones first, in the order of their firings."""
         return [self.study.regret.cases[number] for number in self.case_numbers]
 
     def get_firing(self, index: int) -> tuple[int, Firing]:
@@ -67,6 +67,7 @@ def select_cases(study: Study, call: int | None = None) -> CaseSelection:
     by_firing, firings = study.group_cases_by_firing(), study.replay.firings
     firing_numbers = {case: number for number, cases in enumerate(by_firing) for case in cases}
     cases = [case for case, number in firing_numbers.items() if call is None or firings[number].call == call]
+    cases.sort(key=lambda case: not study.regret.cases[case].is_needed)
     return CaseSelection(study, cases, firing_numbers)
 
 
@@ -149,7 +150,8 @@ def format_case_table(selection: CaseSelection, selected: int, width: int, heigh
     """Format the table of cases in *height* lines: the column headings, and the cases around the *selected* one."""
     cases = selection.cases
     numbers = ((f"#{each.message:,}", f"{each.tokens:,}", f"#{each.dropped:,}", f"#{each.later:,}") for each in cases)
-    rows = [(case.tier, *cells) for case, cells in zip(cases, numbers, strict=True)]
+    tiers = (case.tier if case.is_needed else "named again" for case in cases)
+    rows = [(tier, *cells) for tier, cells in zip(tiers, numbers, strict=True)]
     heads = ("tier", "block", "tokens", "dropped at", "used at")
     sizes = [max(len(row[each]) for row in (heads, *rows)) for each in range(len(heads))]
     lines = [[(f"  {heads[0].ljust(sizes[0])}{_align_right(heads, sizes)}  evidence", MUTED)]]
@@ -183,7 +185,7 @@ def format_evidence(selection: CaseSelection, index: int, width: int) -> list[li
     calls = [call.message for call in study.replay.calls]
     delay = sum(firing.message <= message <= case.later for message in calls) - 1
     time = "at once" if delay <= 0 else f"{format_count(delay, 'call')} later"
-    need = f"{case.tier}: {case.tokens:,} tokens by bytes/4, {'needed' if case.is_needed else 'named'} {time}"
+    need = f"{case.tier}: {case.tokens:,} tokens by bytes/4, {'needed' if case.is_needed else 'named again'} {time}"
     forms = (f"{need}; {TIER_TEXTS[case.tier]}", f"{need}; {TIER_TEXTS[case.tier].partition(',')[0]}", need)
     return [
         [(shorten_at_word(choose_form(forms, width), width), WARN)],

@@ -20,7 +20,10 @@ UNCHANGED_SHARE = 0.9
 MIN_REPEATED_LINES = 3
 """Minimum number of lines that a different read of the same file has in common with the earlier one."""
 SHOWN_SHARE, MIN_SHOWN_LINES = 0.8, 5
-"""Minimum share and number of the long lines of a read of a file that the output of another command shows again."""
+"""Minimum share and number of the long lines of a read of a file that the output of another command shows again.
+
+So many long lines, each once in both, also identify a small part of a read, or an output that a read shows again.
+"""
 MAX_SAMPLE_LINES = 9
 """Maximum number of lines of a fetch that are searched for in other blocks."""
 MIN_FETCHED_CHARS = 40

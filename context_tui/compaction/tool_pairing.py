@@ -86,7 +86,7 @@ def find_unpaired(messages: list[Message]) -> tuple[Orphan, ...]:
             open_calls = [orphan for orphan in turn if orphan.kind == "call"]
             results += [orphan for orphan in turn if orphan.kind == "result"]
             continue
-        open_by_id = _stack_by_call_id([(call.call_id, call) for call in open_calls])
+        open_by_id = _stack_by_call_id([call.call_id for call in open_calls], open_calls)
         for result in turn:
             if result.kind == "call":
                 calls.append(result)
@@ -118,10 +118,10 @@ def compare_orphans(
     return inherited, introduced
 
 
-def _stack_by_call_id(entries: Sequence[tuple[str, T]]) -> dict[str, list[T]]:
+def _stack_by_call_id(call_ids: Sequence[str], entries: Sequence[T]) -> dict[str, list[T]]:
     """Return the entries of each call id, the first at the end, from where ``pop`` takes it."""
     stacks: dict[str, list[T]] = {}
-    for call_id, entry in reversed(entries):
+    for call_id, entry in zip(reversed(call_ids), reversed(entries), strict=True):
         stacks.setdefault(call_id, []).append(entry)
     return stacks
 
@@ -169,13 +169,14 @@ def assign_unique_ids(messages: list[Message]) -> tuple[list[Message], dict[str,
     suffixes: dict[str, int] = {}
     renamed: dict[str, str] = {}
     ids: dict[tuple[int, int], str] = {}
-    new_ids: list[tuple[str, str]] = []  # old and new ids of the calls in the previous assistant turn
+    old_ids, new_ids = list[str](), list[str]()  # of the calls in the previous assistant turn
     for role, turn in groupby(iterate_block_positions(messages), key=itemgetter(0)):
-        new_by_old, new_ids = _stack_by_call_id(new_ids), []
+        new_by_old, old_ids, new_ids = _stack_by_call_id(old_ids, new_ids), [], []
         for _, kind, message, block, old_id in turn:
             if kind == "call" and role == "assistant":
                 new_id = _make_unique_id(old_id, assigned, present, suffixes)
-                new_ids.append((old_id, new_id))
+                old_ids.append(old_id)
+                new_ids.append(new_id)
             elif kind == "result" and role == "user" and (stack := new_by_old.get(old_id)):
                 new_id = stack.pop()
             else:
@@ -418,7 +419,8 @@ def _answer_calls(
     results: list[tuple[int, _PlacedBlock]] = []  # by number in the user message, added ones last
     user_blocks = _list_placed_blocks(user) if user is not None else []
     answers = [(number, block) for number, (block, _) in enumerate(user_blocks) if block.get("type") == "tool_result"]
-    unused = _stack_by_call_id([(str(block.get("tool_use_id") or ""), number) for number, block in answers])
+    answered_ids = [str(block.get("tool_use_id") or "") for _, block in answers]
+    unused = _stack_by_call_id(answered_ids, [number for number, _ in answers])
     for block, place in _list_placed_blocks(assistant):
         if block.get("type") == "tool_result":
             assistant_blocks += _convert_result_to_text(block, notes)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import partial
-from sys import intern
 from typing import Any, NamedTuple
 
 from context_tui.errors import UnreadableSession
@@ -125,8 +124,9 @@ class KodaShape:
         if parsed.usage and parsed.usage.fresh != row.prompt_tokens:
             builder.facts.input_includes_cache = True
         if messages:
-            archived = row.compacted_at  # the same for many rows
-            self._archive_times.append(None if archived is None else intern(decode_text(archived)))
+            times = self._archive_times
+            archived = None if row.compacted_at is None else decode_text(row.compacted_at)
+            times.append(times[-1] if times and times[-1] == archived else archived)  # one text for neighbours
         elif parsed.role == Role.SYSTEM:
             builder.facts.system_records += 1
 

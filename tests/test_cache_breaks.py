@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -261,6 +262,11 @@ def open_requests(folder: Path, changed: dict[str, Any]) -> Session:
     [
         ({"tools": [*logs.TOOLS, {"name": "late", "input_schema": {}}]}, BreakCause.TOOLS, "tools that differ: late"),
         (
+            {"tools": [{**logs.TOOLS[0], "description": "Counts."}, *logs.TOOLS[1:]]},
+            BreakCause.TOOLS,
+            f"tools that differ: {logs.TOOLS[0]['name']}",
+        ),
+        (
             {"system": [logs.SYSTEM[0], {"type": "text", "text": "You are a clock."}]},
             BreakCause.SYSTEM,
             "the system prompt differs from part 2 on",
@@ -417,6 +423,17 @@ def test_reasons_of_real_sessions_are_inferred_without_them() -> None:
     rows = compare_causes(pairs)
     assert sum(row.breaks for row in rows) == 11
     assert sum(row.breaks for row in rows if row.inferred == row.recorded) >= 10
+
+
+def test_the_most_common_pair_of_causes_comes_first() -> None:
+    def history(*causes: BreakCause) -> Any:
+        breaks = enumerate(causes)
+        stated = {"is_provider_reason": True}
+        return SimpleNamespace(breaks=[SimpleNamespace(message=at, cause=cause, **stated) for at, cause in breaks])
+
+    recorded = history(BreakCause.MODEL, BreakCause.TOOLS, BreakCause.TOOLS)
+    rows = compare_causes([(recorded, history(BreakCause.MODEL, BreakCause.TOOLS, BreakCause.TOOLS))])
+    assert [(row.recorded, row.breaks) for row in rows] == [(BreakCause.TOOLS, 2), (BreakCause.MODEL, 1)]
 
 
 def make_history(folder: Path, name: str, later: str) -> SessionBreaks:

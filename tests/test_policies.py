@@ -509,3 +509,10 @@ def test_a_chain_of_no_policies_never_fires() -> None:
     session, chain = busy(), find_policy("chain")
     state = build_runtime_state(session.context_at(), session.window, len(session))
     assert not chain.trigger(state, build_params(chain, {"policies": ""})).fires
+
+
+def test_a_chain_says_which_policy_it_names_twice() -> None:
+    session = ct.from_messages([{"role": "user", "content": "Go on"}])
+    twice = "defect-microcompact,koda-microcompact,koda-microcompact,defect-microcompact"
+    with pytest.raises(ct.PlanError, match="chain: defect-microcompact is named twice; name it once"):
+        ct.plan(session, "chain", policies=twice)

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from context_tui.lab.regret.needles import find_paths
+from context_tui.lab.regret.tool_calls import extract_powershell_script
+from context_tui.lab.regret.tools import classify_tool
 from context_tui.session.values import Kind
 from scripts.regret import compute_score, judge_labels, read_labels
 from tests.formats.recordings import Recording, call, result, text
@@ -361,6 +364,57 @@ def test_a_rewritten_file_has_three_lines_of_the_dropped_one(remaining: int, fou
     assert (
         fetches(read_rows(0, 9), NOTHING, ("Write", {"file_path": "/src/rows.txt", "content": content}, "ok")) == found
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "cases"),
+    [
+        (("the first of two lines", "and the second of the two"), 0),
+        (("the first row of two lines", "and the second row of two"), 1),
+    ],
+)
+def test_two_shorter_lines_count_together(said: tuple[str, str], cases: int) -> None:
+    shown_lines = shown("./show", "the first row of two lines", "and the second row of two", "in all")
+    assert len(dropped_first(shown_lines, NOTHING, "\n".join(said))) == cases
+
+
+def test_one_shorter_line_counts_for_nothing() -> None:
+    assert not dropped_first(shown("./show", "the first row of two lines"), NOTHING, "the first row of two lines")
+
+
+def test_what_the_system_prompt_names_is_in_every_context() -> None:
+    found = session(shown("./show", "def find_base_rows(): ..."), NOTHING, "I call find_base_rows now.")
+    assert regretted(found, {answer_of(found, 0): 5}).cases
+
+    class Prompted:
+        def __getattr__(self, name: str) -> Any:
+            return (lambda: "Always call find_base_rows.") if name == "system" else getattr(found.content, name)
+
+    prompted = replace(found, content=Prompted())
+    assert not regretted(prompted, {answer_of(found, 0): 5}).cases
+
+
+def test_a_path_that_is_too_long_has_no_key() -> None:
+    assert find_paths("/valves/pump_house/valve_plan.txt") and not find_paths("/pump_house/valve_plan" * 30 + ".txt")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "verb"),
+    [
+        ("run_report", {"command": "ls"}, "run"),
+        ("run_report", {"title": "ls"}, ""),
+        ("deploy", {"command": "ls"}, ""),
+    ],
+)
+def test_an_unknown_tool_runs_a_command_line_by_its_name_and_arguments(tool: str, arguments: Any, verb: str) -> None:
+    assert classify_tool(tool, arguments) == verb
+
+
+@pytest.mark.parametrize(
+    ("command", "script"), [('pwsh -c "gc a.txt"', "gc a.txt"), ('pwsh -c ""', ""), ("pwsh -c '", "'")]
+)
+def test_the_quotes_around_a_script_are_no_part_of_it(command: str, script: str) -> None:
+    assert extract_powershell_script(command) == script
 
 
 @pytest.mark.slow

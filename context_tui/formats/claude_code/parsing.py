@@ -363,7 +363,7 @@ def parse_file_state(line: bytes, message: int) -> tuple[str, FileState] | None:
     path, content = file.get("filePath"), str(file.get("content") or "")
     if path:
         lines, total = file.get("numLines"), file.get("totalLines")
-        if type(lines) is not int or type(total) is not int or not 0 < lines <= total:
+        if type(lines) is not int or type(total) is not int or not 0 < lines <= total <= MAX_TOKENS:
             lines = total = content.count("\n") + 1
         return str(path), FileState(utf8_len(content) * total // lines, total, message, False)
     path, old, new = result.get("filePath"), str(result.get("oldString") or ""), str(result.get("newString") or "")

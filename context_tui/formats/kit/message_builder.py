@@ -583,6 +583,8 @@ class MessageBuilder:
     def _add_full_compaction(self, record: FullCompactionRecord, messages: dict[int, int]) -> None:
         """Add a full compaction. *messages*, keyed by number, are those of its record, and the first is the summary."""
         summary = next(iter(messages.values()))
+        if summary < self.facts.epochs[-1].message:  # its record belongs to a message before the last compaction
+            return
         if record.kept_since is not None:
             prefix = Spans.from_numbers([summary, *self._find_kept_since(record.kept_since, summary)])
         elif record.context is None:

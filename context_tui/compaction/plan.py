@@ -444,7 +444,14 @@ class VerdictCode(StrEnum):
 
 
 PROTECTED_CODES = frozenset(
-    VerdictCode[name] for name in "RECENT_TURN RECENT_MESSAGE RECENT_RESULT TAIL NEWEST_TURN PROTECTED".split()
+    {
+        VerdictCode.RECENT_TURN,
+        VerdictCode.RECENT_MESSAGE,
+        VerdictCode.RECENT_RESULT,
+        VerdictCode.TAIL,
+        VerdictCode.NEWEST_TURN,
+        VerdictCode.PROTECTED,
+    }
 )
 """Codes of messages and blocks that a policy keeps because of their place."""
 

@@ -44,7 +44,7 @@ class RegretCase(NamedTuple):
 
     @property
     def is_needed(self) -> bool:
-        """Whether the content was fetched again or edited, and not only named."""
+        """True if the content was fetched again or edited, and not only named."""
         return self.tier != "reference"
 
 

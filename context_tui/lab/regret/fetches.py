@@ -133,10 +133,15 @@ class FetchLog:
         """Map the row of an earlier output, such as a diff, to its lines that a read shows; empty if these are few."""
         shown: dict[int, set[str]] = defaultdict(set)
         for line in _find_long_lines(read.lines):
-            output = self._output_of_line.get(line)
-            if output and read.lines[line] == output.lines[line] == 1 and not self._was_edited_since(output, read):
+            if output := self._output_of_line.get(line):
                 shown[output.row].add(line)
-        return {row: lines for row, lines in shown.items() if len(lines) >= MIN_SHOWN_LINES}
+        parts: dict[int, set[str]] = {}
+        for row, lines in shown.items():
+            output = self._output_of_line[next(iter(lines))]
+            unique = _find_unique_lines(lines, output, read)
+            if len(unique) >= MIN_SHOWN_LINES and not self._was_edited_since(output, read):
+                parts[row] = unique
+        return parts
 
     def _find_earlier(self, new: Fetch) -> list[Fetch]:
         by_row = {fetch.row: fetch for fetch in self._by_key[new.effect.fetch_key]}
@@ -168,12 +173,8 @@ class FetchLog:
                 pending -= lines
         if len(new.lines) - len(pending) >= SAME_FILE_SHARE * len(new.lines):
             return slices
-        by_row = {fetch.row: fetch.lines for fetch in earlier}
-        unique = {
-            row: [line for line in _find_long_lines(lines) if new.lines[line] == by_row[row][line] == 1]
-            for row, lines in slices.items()
-        }
-        return {row: set(lines) for row, lines in unique.items() if len(lines) >= MIN_SHOWN_LINES}
+        unique = {f.row: _find_unique_lines(slices[f.row], f, new) for f in earlier if f.row in slices}
+        return {row: lines for row, lines in unique.items() if len(lines) >= MIN_SHOWN_LINES}
 
     @staticmethod
     def _is_unchanged_part(fetch: Fetch, earlier: Fetch) -> bool:
@@ -202,6 +203,11 @@ class FetchLog:
 def _sample_lines(lines: list[str]) -> list[str]:
     lines = _find_long_lines(lines) or lines
     return lines[:: len(lines) // MAX_SAMPLE_LINES + 1]
+
+
+def _find_unique_lines(lines: Iterable[str], one: Fetch, other: Fetch) -> set[str]:
+    """Return the long lines that stand once in each of two fetches, which generic lines rarely do."""
+    return {line for line in _find_long_lines(lines) if one.lines[line] == other.lines[line] == 1}
 
 
 def _find_long_lines(lines: Iterable[str]) -> list[str]:

@@ -10,8 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import context_tui as ct
+from context_tui.policies.parts.selection import is_already_cleared
+from context_tui.session.context import Body
 from context_tui.session.values import Role
 from context_tui.tokens.accounting import find_last_usage
+from context_tui.tokens.context_index import index_context
 from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.estimate_check import check_estimate
 from tests.formats.histories import histories
@@ -163,6 +166,35 @@ def test_an_id_that_is_used_again_is_that_of_the_last_call_before() -> None:
         assert [known.find_tool_use(row) for row in results] == [uses[at] for at in (0, 1, 3, 4)]
         assert [known.find_tool_result(row) for row in uses] == [results[0], results[1], -1, results[2], results[3]]
         assert known.find_tool_use(rows[-1]) == -1
+        assert known.find_tool_result(next(known.blocks_of(0))) == -1, "a text is no call"
     more = facts.copy()
     more.add_call(more.add_message(Role.ASSISTANT), "a", "Read", {})
     assert facts.repeated_calls != more.repeated_calls
+
+
+def test_ids_of_another_type_than_text_pair_by_their_value(tmp_path: Path) -> None:
+    recording, ids = Recording(), [5, 6]
+    recording.user()
+    recording.assistant(*[call("", "Read") | {"id": each} for each in ids])
+    recording.results(*[result("", "text") | {"tool_use_id": each} for each in reversed(ids)])
+    facts = recording.open(tmp_path).facts
+    assert [facts.find_tool_use(row) for row in facts.blocks_of(2)] == [*facts.blocks_of(1)][::-1]
+
+
+@pytest.mark.parametrize("removed", [True, False])
+def test_a_turn_starts_where_its_first_text_remains(removed: bool) -> None:
+    turns = [{"role": role, "content": f"text {number}"} for number in range(3) for role in ("user", "assistant")]
+    context = ct.from_messages(turns).context_at()
+    row = next(context.facts.blocks_of(2))
+    other = context.with_bodies({row: Body(None, 0, removed=True) if removed else Body.from_text("another text")})
+    assert index_context(other).turn_starts == ([0, 4] if removed else [0, 2, 4])
+
+
+def test_a_result_of_the_size_of_a_marker_is_not_cleared_already() -> None:
+    marker = "[cleared 1]"
+    bodies = [marker, "[cleared 2]", "cleared: no"]
+    answers = [result(f"c{number}", body) for number, body in enumerate(bodies)]
+    calls = [call(f"c{number}", "Read", file_path=body) for number, body in enumerate(bodies)]
+    context = ct.from_messages([{"role": "assistant", "content": calls}, {"role": "user", "content": answers}])
+    rows = context.facts.blocks_of(1)
+    assert [is_already_cleared(context.context_at(), row, "results", marker) for row in rows] == [True, False, False]

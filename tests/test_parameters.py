@@ -64,6 +64,7 @@ def test_a_range_names_its_values(name: str, text: str, values: list[object]) ->
             f"1,000,001 values, at most {MAX_RANGE_VALUES:,} are allowed",
         ),
         ("defect-compact threshold", "none..5", "'none' is not a number"),
+        ("manual cut", "1000000001", "1,000,000,000"),
         ("defect-compact assistant_boundary", "maybe", "'maybe' is not true or false"),
     ],
 )

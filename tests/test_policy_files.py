@@ -465,6 +465,7 @@ DROPS = 'name = "mine"\nabout = "a"\n' + 2 * "[[rules]]\ntrigger = {always = tru
             "codex: unknown parameter 'x'",
         ),
         ('name = "mine"\nabout = "a"\n[[rules]]\npolicy = "chain"', 4, "chain cannot be a rule"),
+        (CLEAR + '[[rules]]\npolicy = "chain"', 9, "chain cannot be a rule"),
         ('name = "mine"\nabout = """\nkeep = 3\n"""\nphases = ["soon"]', 5, "phases.0: 'soon' is not allowed; use"),
     ],
 )

@@ -389,12 +389,13 @@ class TestSums:
 class TestTruncated:
     LONG = "\n".join(f"the row {number} of it holds {number * 7919 + 100_003} in all" for number in range(60))
 
-    def cut(self, said: str, *more: tuple[int, str]) -> Regret:
-        """A long result is cut to its first and last rows before message 5; *more* happens to it later."""
+    def cut(self, said: str, *more: tuple[int, str], given: str = "") -> Regret:
+        """A long result is cut to its first and last rows, or to *given*, before message 5; *more* happens to it."""
         found = session(("Bash", {"command": "./rows"}, self.LONG), NOTHING, said, NOTHING, said)
         row, lines = answer_of(found, 0), self.LONG.splitlines()
         left = "\n".join([*lines[:5], "[...]", *lines[-5:]])
-        changes = [(5, Change("truncate", Body(None, len(left)), "x", lambda content: left))]
+        body = Body.from_text(given) if given else Body(None, len(left))
+        changes = [(5, Change("truncate", body, "x", None if given else lambda content: left))]
         changes += [(at, Change("clear", Body.from_text(words), "x")) for at, words in more]
         firings = [self.firing(found, at, {row: change}) for at, change in changes]
         return compute_regret(replayed(found, {row: 5}, firings=firings), build_use_index(found))
@@ -408,6 +409,11 @@ class TestTruncated:
     def test_what_is_left_at_both_ends_is_no_case(self) -> None:
         assert not self.cut(f"It was {3 * 7919 + 100_003}.").cases
         assert not self.cut(f"It was {58 * 7919 + 100_003}.").cases
+
+    def test_a_cut_whose_text_is_given_leaves_that_text(self) -> None:
+        given = f"the row 30 of it holds {30 * 7919 + 100_003} in all"
+        assert not self.cut(f"It was {30 * 7919 + 100_003}.", given=given).cases
+        assert self.cut(f"It was {3 * 7919 + 100_003}.", given=given).cases
 
     def test_what_went_from_the_middle_is_one(self) -> None:
         told = self.cut(f"It was {30 * 7919 + 100_003}.")

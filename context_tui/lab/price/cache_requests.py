@@ -171,7 +171,7 @@ class _CacheReconstruction:
         if previous_reply < epoch_at(facts, message).start:
             return 0, "the context began anew" if row else None
         first, reason = self._find_first_change(previous_reply, message)
-        has_shrunk = row > 0 and facts.requests[row].context < facts.requests[row - 1].context
+        has_shrunk = facts.requests[row].context < facts.requests[row - 1].context
         if first is None and has_shrunk and starts_turn(facts, row - 1, row):
             first, reason = self._find_first_thinking(previous_reply), THINKING_DROPPED
         if first is None:

@@ -150,6 +150,4 @@ def _decode_same_length(data: bytes) -> str:
             if character_length > distance:
                 end -= distance
             break
-        if lead_byte < 0x80:
-            break
     return "?" * start + data[start:end].decode("utf-8", "surrogatepass") + "?" * (len(data) - end)

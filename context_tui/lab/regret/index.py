@@ -21,13 +21,14 @@ lost only if the block and all copies were removed.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby, islice, takewhile
 from typing import Any, Literal, NamedTuple
 
-from context_tui.lab.regret.fetches import MIN_REPEATED_LINES, Fetch, FetchLog, Refetch
+from context_tui.lab.regret.fetches import MIN_SHOWN_LINES, Fetch, FetchLog
 from context_tui.lab.regret.needles import (
     cut_excerpt,
     extract_block_text,
@@ -65,8 +66,8 @@ LONG_LINE_LENGTH = 32
 """Minimum length in characters of a line that alone identifies its source; shorter ones may be common phrases."""
 MAX_NEEDLES = 3
 """Maximum number of needles stored per use of a block; truncation may keep one and remove another."""
-MIN_USE_WEIGHT = 2
-"""Minimum weight of the needles of a use: a long line, a path or a number weighs 2, anything else 1."""
+MIN_USE_WEIGHT = 6
+"""Minimum weight of the needles of a use: a long line, a path or a number has it, any other name or line half of it."""
 
 _SEARCH_COMMAND = re.compile(r"\b(?:grep|rg|select-string)\b", re.IGNORECASE)
 
@@ -196,7 +197,7 @@ class _UseIndexer:
         replies = {each for each in by_model if not flags[each] & (MessageFlag.SUMMARY | MessageFlag.SYNTHETIC)}
         for message in sorted(replies):
             self._read_assistant_message(message)
-        fetches = FetchLog()
+        fetches = FetchLog(self._mentions)
         for message in sent_messages:
             self._log_fetches(message, fetches, is_reply=message in replies)
         self.lines.rows |= {line: [] for refetch in fetches.refetches for line in refetch.lines}
@@ -212,15 +213,17 @@ class _UseIndexer:
         self._find_reference_uses()
         for refetch in fetches.refetches:
             evidence = (refetch.effect.fetch_key or " ".join(self.texts[refetch.block].split()))[:200]
-            copies = {line: self._find_copies(line, refetch) for line in refetch.lines if line in self.lines.rows}
-            for line in sorted(copies, key=lambda line: len(copies[line]))[:MAX_NEEDLES]:
-                use = BlockUse("re-fetch", refetch.message, refetch.block, line, evidence, copies[line])
-                self.uses_by_row[refetch.earlier_row].append(use)
+            weight = -(-MIN_USE_WEIGHT // refetch.min_lines)
+            for line in refetch.lines:
+                if rows := self.lines.rows.get(line):
+                    copies = EarlierRows(rows, bisect_left(rows, refetch.message, key=self.owner.__getitem__))
+                    use = BlockUse("re-fetch", refetch.message, refetch.block, line, evidence, copies, weight)
+                    self.uses_by_row[refetch.earlier_row].append(use)
         return self.uses_by_row, fetches.stale
 
-    def _find_copies(self, line: str, refetch: Refetch) -> tuple[int, ...]:
-        earlier_rows = takewhile(lambda row: self.owner[row] < refetch.message, self.lines.rows[line])
-        return tuple(row for row in earlier_rows if row != refetch.earlier_row)
+    def _mentions(self, row: int, name: str) -> bool:
+        block = self.session.content.blocks(self.owner[row])[self.facts.ordinal(row)]
+        return name in self.texts.get(self.facts.find_tool_use(row), "") or name in extract_block_text(block)
 
     def _read_blocks(self, message: int) -> Iterable[tuple[int, dict[str, object]]]:
         self.checkpoint()
@@ -254,6 +257,10 @@ class _UseIndexer:
             return
         for row in facts.blocks_of(message):
             call_row = facts.find_tool_use(row) if facts.kind[row] == Kind.TOOL_RESULT else -1
+            if facts.kind[row]!=Kind.TOOL_RESULT:
+                text = extract_block_text(self.session.content.blocks(message)[facts.ordinal(row)])
+                fetches.add_output(Fetch(row, message, CallEffect(), Counter(find_lines(text, 4))))
+                continue
             if call_row not in self.texts or facts.block_flags[row] & BlockFlag.ERROR:
                 continue
             effect = self.effects.get(call_row, CallEffect())
@@ -262,8 +269,10 @@ class _UseIndexer:
                 continue
             text = extract_block_text(self.session.content.blocks(message)[facts.ordinal(row)])
             fetch = Fetch(row, message, effect, Counter(find_lines(text, 4)))
-            add = fetches.add_fetch if effect.fetch_key else fetches.add_output
-            add(fetch, self.owner[call_row], call_row)
+            if effect.fetch_key:
+                fetches.add_fetch(fetch, self.owner[call_row], call_row)
+            else:
+                fetches.add_output(fetch)
 
     def _index_sources(self, message: int, *, is_reply: bool) -> None:
         """Index the blocks of a message by the needles in them; in a reply, only by lines."""
@@ -299,7 +308,7 @@ class _UseIndexer:
             if same_file or (not same_file_only and is_distinctive_line(line)):
                 all_mentions.append(_Mention(line, row, holders, same_file or holders))
         for holder, copies, mentions in self._group_by_source(all_mentions):
-            if same_file_only and len(mentions) < MIN_REPEATED_LINES:
+            if same_file_only and len(mentions) < MIN_SHOWN_LINES:
                 continue
             for mention in mentions[:MAX_NEEDLES]:
                 evidence = f"{self.facts.tool_name(row)} {files[0] if files else ''}: {mention.needle[:200]}"
@@ -315,7 +324,7 @@ class _UseIndexer:
         weigh_by_kind: list[tuple[_NeedleRows, Callable[[str], int]]] = [
             (self.lines, _weigh_line),
             (self.paths, lambda path: MIN_USE_WEIGHT),
-            (self.tokens, weigh_token),
+            (self.tokens, lambda token: weigh_token(token) * MIN_USE_WEIGHT // 2),
         ]
         for needle_rows, weigh in weigh_by_kind:
             for needle, rows in needle_rows.rows.items():
@@ -370,7 +379,7 @@ class _UseIndexer:
                         weight_here = MIN_USE_WEIGHT
                     else:
                         is_prose = self.facts.kind[reply_row] != Kind.TOOL_USE
-                        weight_here = 1 if is_prose and is_common_file(needle) else weight
+                        weight_here = MIN_USE_WEIGHT // 2 if is_prose and is_common_file(needle) else weight
                     yield _Mention(needle, reply_row, holders, sources, weight_here)
             count += len(current)
 
@@ -399,4 +408,4 @@ class _UseIndexer:
 
 
 def _weigh_line(line: str) -> int:
-    return 0 if not is_distinctive_line(line) else MIN_USE_WEIGHT if len(line) >= LONG_LINE_LENGTH else 1
+    return 0 if not is_distinctive_line(line) else MIN_USE_WEIGHT if len(line) >= LONG_LINE_LENGTH else MIN_USE_WEIGHT // 2

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import context_tui as ct
 from context_tui.lab.regret.needles import find_paths
 from context_tui.lab.regret.tool_calls import extract_powershell_script
 from context_tui.lab.regret.tools import classify_tool
@@ -205,23 +206,12 @@ def test_a_read_that_shows_most_of_the_file_again_after_others_changed_it() -> N
     assert [case.tier for case in dropped_first(READ, NOTHING, (*READ[:2], changed))] == ["re-fetch"]
 
 
-def test_another_read_that_shows_almost_only_known_lines_after_an_edit() -> None:
-    lines = [f"the row {number} holds {number * 7919} in all" for number in range(30)]
-    edit = ("Edit", {"file_path": "/src/rows.txt", "old_string": lines[6], "new_string": "the row 6 is no more"}, "ok")
-    lines_after = [line.replace(lines[6], "the row 6 is no more") for line in lines]
-    for shown, tiers in ((20, ["re-fetch"]), (8, [])):
-        part = ("Read", {"file_path": "/src/rows.txt", "limit": shown}, "\n".join(lines_after[:shown]))
-        found = session(("Read", {"file_path": "/src/rows.txt"}, "\n".join(lines)), edit, part)
-        assert [case.tier for case in regretted(found, {answer_of(found, 0): 5}).cases] == tiers
-
-
-@pytest.mark.parametrize(("shown", "tiers"), [(ROWS, ["re-fetch"]), (ROWS[:6], [])])
-def test_a_command_of_another_kind_that_prints_what_a_read_showed(shown: list[str], tiers: list[str]) -> None:
-    loop = ("Bash", {"command": "for f in *.txt; do ./print $f; done"}, "\n".join(["--- rows", *shown]))
+def test_a_command_of_unknown_effect_fetches_nothing() -> None:
+    loop = ("Bash", {"command": "for f in *.txt; do ./print $f; done"}, "\n".join(["--- rows", *ROWS]))
     read = ("Read", {"file_path": "/src/rows.txt"}, "\n".join(ROWS))
-    assert [case.tier for case in dropped_first(read, NOTHING, loop)] == tiers
-    edit = ("Edit", {"file_path": "/src/rows.txt", "old_string": "x = 1", "new_string": "x = 2"}, "ok")
-    assert not dropped_first(read, edit, loop)
+    assert "re-fetch" not in [case.tier for case in dropped_first(read, NOTHING, loop)]
+    printed = ("Bash", {"command": "cat rows.txt; printf '\\n--\\n'"}, "\n".join(ROWS))
+    assert [case.tier for case in dropped_first(read, NOTHING, printed)] == ["re-fetch"]
 
 
 def test_a_path_that_many_dropped_blocks_name() -> None:
@@ -261,11 +251,25 @@ def test_the_head_of_a_result_is_no_content() -> None:
     assert not dropped_first(search, NOTHING, search)
 
 
-@pytest.mark.parametrize(("shown", "tiers"), [(range(4), ["re-fetch"]), (range(8), [])])
-def test_another_read_after_an_edit_shows_the_changed_line_or_not(shown: range, tiers: list[str]) -> None:
-    edit = ("Edit", {"file_path": "/src/rows.txt", "old_string": ROWS[6], "new_string": "the row 6 is no more"}, "ok")
-    lines = [line.replace(ROWS[6], "the row 6 is no more") for line in ROWS]
-    part = ("Read", {"file_path": "/src/rows.txt", "limit": len(shown)}, "\n".join(lines[number] for number in shown))
+@pytest.mark.parametrize(
+    ("end", "changed", "tiers"),
+    [(4, 9, ["re-fetch"]), (9, 2, ["re-fetch"]), (9, 3, []), (5, 2, [])],
+)
+def test_another_read_after_an_edit_shows_many_changed_lines_or_few(end: int, changed: int, tiers: list[str]) -> None:
+    first = 0 if changed < 9 else end  # else the lines after the read are changed
+    new = {line: f"the new {line}" for line in ROWS[first : first + changed]}
+    texts = {"old_string": "\n".join(new), "new_string": "\n".join(new.values())}
+    edit = ("Edit", {"file_path": "/src/rows.txt", **texts}, "ok")
+    part = ("Read", {"file_path": "/src/rows.txt", "limit": end}, "\n".join(new.get(line, line) for line in ROWS[:end]))
+    found = session(("Read", {"file_path": "/src/rows.txt"}, "\n".join(ROWS)), edit, part)
+    assert [case.tier for case in regretted(found, {answer_of(found, 0): 5}).cases] == tiers
+
+
+@pytest.mark.parametrize(("more", "tiers"), [(0, ["re-fetch"]), (1, [])])
+def test_another_read_after_an_unknown_edit_shows_known_lines_or_others(more: int, tiers: list[str]) -> None:
+    edit = ("Bash", {"command": "sed -i 5d /src/rows.txt"}, "")
+    lines = [*ROWS[:8], *[f"another row {number} of it" for number in range(more)]]
+    part = ("Read", {"file_path": "/src/rows.txt", "limit": 9}, "\n".join(lines))
     found = session(("Read", {"file_path": "/src/rows.txt"}, "\n".join(ROWS)), edit, part)
     assert [case.tier for case in regretted(found, {answer_of(found, 0): 5}).cases] == tiers
 
@@ -306,12 +310,24 @@ def shown(command: str, *lines: str) -> tuple[str, dict[str, Any], str]:
     return "Bash", {"command": command}, "\n".join(lines)
 
 
-@pytest.mark.parametrize(("common", "found"), [(5, ["re-fetch"]), (4, [])])
-def test_a_small_part_of_a_read_that_five_long_lines_identify(common: int, found: list[str]) -> None:
+@pytest.mark.parametrize(("common", "found"), [(3, ["re-fetch"]), (2, [])])
+def test_a_small_part_of_a_read_that_three_lines_identify(common: int, found: list[str]) -> None:
     first, second = MANY_ROWS[:common], MANY_ROWS[20:]
     early = ("Read", {"file_path": "/src/rows.txt", "limit": 20}, "\n".join(MANY_ROWS[10:20] + first))
     later = ("Read", {"file_path": "/src/rows.txt", "offset": 20}, "\n".join(first + second))
     assert fetches(early, NOTHING, later) == found
+
+
+@pytest.mark.parametrize(("remaining", "found"), [(6, ["re-fetch"]), (7, [])])
+def test_three_lines_must_stand_only_in_dropped_blocks(remaining: int, found: list[str]) -> None:
+    again = session(read_rows(0, 9), read_rows(0, remaining), read_rows(0, 9))
+    tiers = [case.tier for case in regretted(again, {answer_of(again, 0): 5}).cases]
+    assert tiers == found
+
+
+def test_a_short_read_fetches_again_the_lines_that_it_has() -> None:
+    assert fetches(read_rows(0, 9), NOTHING, read_rows(4, 6)) == ["re-fetch"]
+    assert fetches(read_rows(0, 9), read_rows(4, 6), read_rows(4, 6)) == []
 
 
 def test_lines_that_a_file_repeats_do_not_identify_a_part_of_it() -> None:
@@ -321,13 +337,36 @@ def test_lines_that_a_file_repeats_do_not_identify_a_part_of_it() -> None:
     assert fetches(early, NOTHING, later) == []
 
 
-@pytest.mark.parametrize(("common", "found"), [(5, ["re-fetch"]), (4, [])])
-def test_a_read_that_shows_lines_of_a_dropped_diff(common: int, found: list[str]) -> None:
-    diff = shown("git diff", *(f"+{line}" for line in MANY_ROWS[:common]))
+@pytest.mark.parametrize(
+    ("name", "common", "found"),
+    [("rows.txt", 3, ["re-fetch"]), ("rows.txt", 2, []), ("other.txt", 9, [])],
+)
+def test_a_read_that_shows_lines_of_a_dropped_diff(name: str, common: int, found: list[str]) -> None:
+    diff = shown("git diff", f"+++ b/src/{name}", *(f"+{line}" for line in MANY_ROWS[:common]))
     later = ("Read", {"file_path": "/src/rows.txt"}, "\n".join(MANY_ROWS))
     assert fetches(diff, NOTHING, later) == found
-    changed = ("Edit", {"file_path": "/src/rows.txt", "old_string": MANY_ROWS[0], "new_string": "none"}, "ok")
+    texts = {"old_string": "\n".join(MANY_ROWS[:2]), "new_string": "none"}
+    changed = ("Edit", {"file_path": "/src/rows.txt", **texts}, "ok")
     assert fetches(diff, changed, later) == [], "it reads to see the change"
+
+
+def test_a_file_that_the_user_pasted_is_read() -> None:
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "This is rows.txt:\n" + "\n".join(ROWS)},
+        {"role": "assistant", "content": [call("c0", "Read", file_path="/src/rows.txt")]},
+        {"role": "user", "content": [result("c0", "\n".join(ROWS))]},
+        {"role": "assistant", "content": "Done."},
+    ]
+    found = ct.from_messages(messages)
+    assert [case.tier for case in regretted(found, {0: 1}).cases] == ["re-fetch"]
+
+
+def test_two_files_of_one_name_have_lines_of_their_own() -> None:
+    other = ("Read", {"file_path": "/old/rows.txt"}, "\n".join(ROWS))
+    mine = ("Read", {"file_path": "/src/rows.txt"}, "\n".join(ROWS))
+    found = session(mine, other, mine)
+    rows = {answer_of(found, step): 5 for step in (0, 1)}
+    assert [case.message for case in regretted(found, rows).cases] == [2]
 
 
 @pytest.mark.parametrize(

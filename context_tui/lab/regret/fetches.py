@@ -5,8 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from context_tui.lab.regret.needles import find_lines
 from context_tui.lab.regret.tool_calls import CallEffect, is_same_file
@@ -32,6 +33,11 @@ MIN_FETCHED_CHARS = 40
 """Minimum length of a result in characters."""
 
 
+T = TypeVar("T")
+_ByFile = dict[str, dict[str, T]]
+"""Items by the name of a file and, as other files may have that name, by its path."""
+
+
 class Fetch(NamedTuple):
     """Content that a tool call read or wrote: its block and message, the effect of the call, and its lines in order."""
 
@@ -42,12 +48,7 @@ class Fetch(NamedTuple):
 
 
 class Refetch(NamedTuple):
-    """A tool call that fetches the content of an earlier block again.
-
-    Attributes:
-        lines: sample of the repeated lines.
-        min_lines: how many of them must be lost, so that the call fetches lost content.
-    """
+    """A tool call that fetches the content of an earlier block again, if *min_lines* of these *lines* are lost."""
 
     earlier_row: int
     message: int
@@ -57,12 +58,13 @@ class Refetch(NamedTuple):
     min_lines: int
 
 
-class _Edit(NamedTuple):
-    """Edit of a file, and the lines that it replaced or inserted, or None if unknown."""
+@dataclass
+class _FileEdits:
+    """Edits of a file: the messages of the last one, of the last unknown one, and of the last one of each line."""
 
-    message: int
-    path: str
-    lines: set[str] | None
+    last: int = -1
+    last_unknown: int = -1
+    changed: dict[str, int] = field(default_factory=dict)
 
 
 class FetchLog:
@@ -82,74 +84,72 @@ class FetchLog:
         make_queue = partial(deque[Fetch], maxlen=MAX_EARLIER_FETCHES)
         self._by_key: dict[str, deque[Fetch]] = defaultdict(make_queue)
         self._by_lines: dict[frozenset[str], deque[Fetch]] = defaultdict(make_queue)
-        self._by_file: dict[str, dict[str, dict[str, Fetch]]] = defaultdict(dict)
-        self._output_of_line: dict[str, Fetch] = {}
+        self._sources: _ByFile[dict[str, Fetch]] = defaultdict(dict)
+        self._source_of_line: dict[str, Fetch] = {}
         self._last_edit = -1
-        self._edits: dict[str, list[_Edit]] = defaultdict(list)
+        self._edits: _ByFile[_FileEdits] = defaultdict(dict)
 
     def add_write(self, write: Fetch) -> None:
         """Add a tool call that wrote to files, so that later reads are compared with its content."""
         self._add_lines(write, write.effect.changed_paths)
 
-    def _add_lines(self, fetch: Fetch, paths: Sequence[str]) -> None:
-        for path in paths:
-            files = self._by_file[_get_file_name(path)]
-            files.setdefault(path, {}).update(dict.fromkeys(_find_specific_lines(fetch), fetch))
-            if len(files) > MAX_FILES:
-                del files[next(iter(files))]
-
     def add_edit(self, effect: CallEffect, message: int) -> None:
         """Record a successful tool call that changed files, so that reading them later is not counted as a re-fetch."""
         self._last_edit = message
-        texts = "\n".join(effect.replaced_texts), effect.inserted_text or effect.written_text
+        new_text = effect.inserted_text or effect.written_text
+        texts = "\n".join(effect.replaced_texts), new_text
         replaced, inserted = (set(find_lines(text, MIN_SHOWN_LENGTH)) for text in texts)
-        lines = replaced ^ inserted if texts[1] else None
         for path in effect.changed_paths:
-            self._edits[_get_file_name(path)].append(_Edit(message, path, lines))
+            edits = _get_file(self._edits, path, _FileEdits)
+            edits.last = message
+            if new_text:
+                edits.changed |= dict.fromkeys(replaced ^ inserted, message)
+            else:
+                edits.last_unknown = message
 
-    def add_output(self, output: Fetch) -> None:
+    def add_source(self, source: Fetch) -> None:
         """Add a block that may show parts of files, so that later reads are compared with its content."""
-        self._output_of_line |= dict.fromkeys(_find_specific_lines(output), output)
+        self._source_of_line |= dict.fromkeys(_find_specific_lines(source), source)
 
     def add_fetch(self, fetch: Fetch, call_message: int, call_row: int) -> None:
         """Add a tool result, given the message and row of its call, and record whether it repeats an earlier fetch."""
         if sum(map(len, fetch.lines)) < MIN_FETCHED_CHARS:
             return
-        self._record_refetches(fetch, call_message, call_row)
+        parts = list(self._find_shown_parts(fetch)) if fetch.effect.read_paths else []
+        if not parts and (same := self._find_same_result(fetch)):
+            parts = [(same, [line for line in fetch.lines if line in same.lines], 1)]
+        changes = sorted(self._find_changes(fetch)) if parts else []
+        for source, lines, min_lines in parts:
+            if self._was_edited_since(source, fetch, len(lines), changes):
+                self.stale[source.row].append(call_message)
+            else:
+                sample = lines[:: len(lines) // MAX_SAMPLE_LINES + 1]
+                self.refetches.append(Refetch(source.row, call_message, call_row, fetch.effect, sample, min_lines))
         self._by_key[fetch.effect.fetch_key].append(fetch)
         if fetch.effect.read_paths:
             self._add_lines(fetch, fetch.effect.read_paths)
         else:
-            self.add_output(fetch)
+            self.add_source(fetch)
             if len(fetch.lines) >= MIN_SHOWN_LINES:
                 self._by_lines[frozenset(fetch.lines)].append(fetch)
 
-    def _record_refetches(self, fetch: Fetch, call_message: int, call_row: int) -> None:
-        parts = list(self._find_shown_parts(fetch)) if fetch.effect.read_paths else []
-        if not parts and (same := self._find_same_result(fetch)):
-            parts = [(same, [line for line in fetch.lines if line in same.lines], 1)]
-        for source, lines, min_lines in parts:
-            if self._was_edited_since(source, fetch, len(lines)):
-                self.stale[source.row].append(call_message)
-            else:
-                sample = lines[:: len(lines) // MAX_SAMPLE_LINES + 1]
-                refetch = Refetch(source.row, call_message, call_row, fetch.effect, sample, min_lines)
-                self.refetches.append(refetch)
+    def _add_lines(self, fetch: Fetch, paths: Iterable[str]) -> None:
+        for path in paths:
+            _get_file(self._sources, path, dict[str, Fetch]).update(dict.fromkeys(_find_specific_lines(fetch), fetch))
 
     def _find_shown_parts(self, read: Fetch) -> Iterator[tuple[Fetch, list[str], int]]:
-        """Yield earlier blocks with lines of the files that a read shows again, these lines, and how many are enough."""
+        """Yield earlier blocks that show a read's files, the lines of each that it repeats, and how many suffice."""
         paths = read.effect.read_paths
-        files = [(path, self._by_file[_get_file_name(path)]) for path in paths]
-        by_file = [lines for path, of_name in files for other, lines in of_name.items() if is_same_file(path, other)]
+        sources_by_line = [*_find_files(self._sources, paths), self._source_of_line]
         shown: dict[int, list[str]] = defaultdict(list)
         sources: dict[int, Fetch] = {}
-        is_source: dict[int, bool] = {}
+        concerns: dict[int, bool] = {}
         for line in _find_specific_lines(read):
-            candidates = [source for lines in (*by_file, self._output_of_line) if (source := lines.get(line))]
-            for source in sorted(candidates, key=lambda each: -each.row):
-                if source.row not in is_source:
-                    is_source[source.row] = self._concerns(source, paths)
-                if is_source[source.row]:
+            candidates = [source for by_line in sources_by_line if (source := by_line.get(line))]
+            for source in sorted(candidates, key=lambda source: -source.row):
+                if source.row not in concerns:
+                    concerns[source.row] = self._concerns(source, paths)
+                if concerns[source.row]:
                     shown[source.row].append(line)
                     sources[source.row] = source
                     break
@@ -160,9 +160,8 @@ class FetchLog:
                 yield sources[row], lines, min_lines
 
     def _concerns(self, source: Fetch, paths: Iterable[str]) -> bool:
-        if source.effect.concerns(paths):
-            return True
-        return any(self._mentions(source.row, _get_file_name(path)) for path in paths)
+        names = map(_get_file_name, paths)
+        return source.effect.concerns(paths) or any(self._mentions(source.row, name) for name in names)
 
     def _find_same_result(self, new: Fetch) -> Fetch | None:
         """Return the newest earlier result of the same call, or of another with the same lines, that has its lines."""
@@ -174,25 +173,27 @@ class FetchLog:
         )
         return max(repeats, key=lambda each: each.row, default=None)
 
-    def _was_edited_since(self, source: Fetch, new: Fetch, shown: int) -> bool:
+    def _find_changes(self, read: Fetch) -> list[int]:
+        """Return the messages that last changed lines of a read's files that it shows, one for each such line."""
+        edits = _find_files(self._edits, read.effect.read_paths)
+        lines = list(_find_specific_lines(read)) if edits else []
+        return [max(each.changed.get(line, -1) for each in edits) for line in lines]
+
+    def _was_edited_since(self, source: Fetch, new: Fetch, shown: int, changes: Sequence[int]) -> bool:
         """Return whether edits since an earlier block changed many lines of a new result, or may have.
 
-        A result that shows no file is taken to change with any edit, unless it is the same.
+        The same read is taken to show any change of its file. A result that shows no file is taken to change with any
+        edit, unless it is the same.
         """
         if not new.effect.read_paths:
             return self._last_edit > source.message and new.lines.keys() != source.lines.keys()
-        changed, in_sight = set[str](), set(_find_specific_lines(new))
-        for path in new.effect.read_paths:
-            edits = self._edits[_get_file_name(path)]
-            start = bisect_right(edits, source.message, key=lambda edit: edit.message)
-            for edit in edits[start:]:
-                if is_same_file(path, edit.path):
-                    if source.effect.fetch_key == new.effect.fetch_key:
-                        return True
-                    if edit.lines is None and shown < UNCHANGED_SHARE * len(new.lines):
-                        return True
-                    changed |= (edit.lines or set()) & in_sight
-        return len(changed) >= CHANGED_SHARE * shown
+        edits = _find_files(self._edits, new.effect.read_paths)
+        is_same_read = source.effect.fetch_key == new.effect.fetch_key
+        if is_same_read and any(each.last > source.message for each in edits):
+            return True
+        if shown < UNCHANGED_SHARE * len(new.lines) and any(each.last_unknown > source.message for each in edits):
+            return True
+        return len(changes) - bisect_right(changes, source.message) >= max(CHANGED_SHARE * shown, 1)
 
 
 def _find_specific_lines(fetch: Fetch) -> Iterator[str]:
@@ -202,3 +203,19 @@ def _find_specific_lines(fetch: Fetch) -> Iterator[str]:
 
 def _get_file_name(path: str) -> str:
     return path.rsplit("/", 1)[-1]
+
+
+def _get_file(files: _ByFile[T], path: str, make: Callable[[], T]) -> T:
+    """Return the item of a path, a new one if there is none. Of too many files with one name, the oldest is removed."""
+    by_path = files[_get_file_name(path)]
+    if path not in by_path:
+        by_path[path] = make()
+        if len(by_path) > MAX_FILES:
+            del by_path[next(iter(by_path))]
+    return by_path[path]
+
+
+def _find_files(files: _ByFile[T], paths: Iterable[str]) -> list[T]:
+    """Return the items of the files that may be one of *paths*."""
+    found = ((path, files.get(_get_file_name(path), {})) for path in dict.fromkeys(paths))
+    return [item for path, by_path in found for other, item in by_path.items() if is_same_file(path, other)]

@@ -4,12 +4,11 @@ A *use* is an assistant message with a text (*needle*) that earlier blocks conta
 the one that contains most of the message's needles, or the newest of several. The other blocks are *copies*. A use is
 lost only if the block and all copies were removed.
 
-- *re-fetch*: a call fetches the content of a block again: the same call with the same result, a read of the same file
-  with at least half its lines from the block, or from several that read parts of it, or a read that shows at least
-  :data:`~.fetches.MIN_SHOWN_LINES` long lines of a part or of another output. If the agent had changed these lines in
-  between, the call is counted separately and is no use, unless another read shows almost no line that changed. Commands
-  that do more than read, and commands that check a state (``git status``, a test run), fetch nothing, unless they show
-  most of an earlier read of a file.
+- *re-fetch*: a call fetches the content of a block again. A read of a file shows at least
+  :data:`~.fetches.MIN_SHOWN_LINES` lines that an earlier block showed of it: a read, a diff, the agent's own edit or a
+  text of the user's. Any other call that only reads has the result of an earlier one. If the agent had changed these
+  lines in between, the call is counted separately and is no use. Commands that do more than read, and commands that
+  check a state (``git status``, a test run), fetch nothing.
 - *edit*: the old text of an edit, by line; or three lines that remain in a rewritten file.
 - *reference*: a needle in an assistant's message: a long line, a file, a folder, a long number, a name, an id, an
   address, a task, a line of a file, or two shorter lines or names in code (:mod:`~.needles`). If the assistant may have
@@ -66,8 +65,8 @@ LONG_LINE_LENGTH = 32
 """Minimum length in characters of a line that alone identifies its source; shorter ones may be common phrases."""
 MAX_NEEDLES = 3
 """Maximum number of needles stored per use of a block; truncation may keep one and remove another."""
-MIN_USE_WEIGHT = 6
-"""Minimum weight of the needles of a use: a long line, a path or a number has it, any other name or line half of it."""
+MIN_USE_WEIGHT, HALF_WEIGHT = 6, 3
+"""Minimum weight of the needles of a use, which a long line, a path or a number has, and that of another needle."""
 
 _SEARCH_COMMAND = re.compile(r"\b(?:grep|rg|select-string)\b", re.IGNORECASE)
 
@@ -247,7 +246,7 @@ class _UseIndexer:
             self.lines.add(row, find_lines(text.replace("`", "\n")))
 
     def _log_fetches(self, message: int, fetches: FetchLog, *, is_reply: bool) -> None:
-        """Log the content that the calls of a reply write to files, or that the results in a message fetched."""
+        """Log what the calls of a reply write to files, or what the results and texts in another message show."""
         facts = self.facts
         if is_reply:
             for row in facts.blocks_of(message):
@@ -255,24 +254,20 @@ class _UseIndexer:
                 if effect and (text := effect.written_text or effect.inserted_text):
                     fetches.add_write(Fetch(row, message, effect, Counter(find_lines(text, 4))))
             return
-        for row in facts.blocks_of(message):
-            call_row = facts.find_tool_use(row) if facts.kind[row] == Kind.TOOL_RESULT else -1
-            if facts.kind[row]!=Kind.TOOL_RESULT:
-                text = extract_block_text(self.session.content.blocks(message)[facts.ordinal(row)])
-                fetches.add_output(Fetch(row, message, CallEffect(), Counter(find_lines(text, 4))))
-                continue
-            if call_row not in self.texts or facts.block_flags[row] & BlockFlag.ERROR:
+        for row, block in self._read_blocks(message):
+            is_result = facts.kind[row] == Kind.TOOL_RESULT
+            call_row = facts.find_tool_use(row) if is_result else -1
+            if is_result and (call_row not in self.texts or facts.block_flags[row] & BlockFlag.ERROR):
                 continue
             effect = self.effects.get(call_row, CallEffect())
             if effect.changed_paths:
                 fetches.add_edit(effect, self.owner[call_row])
                 continue
-            text = extract_block_text(self.session.content.blocks(message)[facts.ordinal(row)])
-            fetch = Fetch(row, message, effect, Counter(find_lines(text, 4)))
+            fetch = Fetch(row, message, effect, Counter(find_lines(extract_block_text(block), 4)))
             if effect.fetch_key:
                 fetches.add_fetch(fetch, self.owner[call_row], call_row)
             else:
-                fetches.add_output(fetch)
+                fetches.add_source(fetch)
 
     def _index_sources(self, message: int, *, is_reply: bool) -> None:
         """Index the blocks of a message by the needles in them; in a reply, only by lines."""
@@ -324,7 +319,7 @@ class _UseIndexer:
         weigh_by_kind: list[tuple[_NeedleRows, Callable[[str], int]]] = [
             (self.lines, _weigh_line),
             (self.paths, lambda path: MIN_USE_WEIGHT),
-            (self.tokens, lambda token: weigh_token(token) * MIN_USE_WEIGHT // 2),
+            (self.tokens, lambda token: weigh_token(token) * HALF_WEIGHT),
         ]
         for needle_rows, weigh in weigh_by_kind:
             for needle, rows in needle_rows.rows.items():
@@ -379,7 +374,7 @@ class _UseIndexer:
                         weight_here = MIN_USE_WEIGHT
                     else:
                         is_prose = self.facts.kind[reply_row] != Kind.TOOL_USE
-                        weight_here = MIN_USE_WEIGHT // 2 if is_prose and is_common_file(needle) else weight
+                        weight_here = HALF_WEIGHT if is_prose and is_common_file(needle) else weight
                     yield _Mention(needle, reply_row, holders, sources, weight_here)
             count += len(current)
 
@@ -408,4 +403,6 @@ class _UseIndexer:
 
 
 def _weigh_line(line: str) -> int:
-    return 0 if not is_distinctive_line(line) else MIN_USE_WEIGHT if len(line) >= LONG_LINE_LENGTH else MIN_USE_WEIGHT // 2
+    if not is_distinctive_line(line):
+        return 0
+    return MIN_USE_WEIGHT if len(line) >= LONG_LINE_LENGTH else HALF_WEIGHT

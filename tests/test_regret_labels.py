@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import context_tui as ct
-from context_tui.lab.regret.needles import find_paths
+from context_tui.lab.regret.needles import find_lines, find_paths
 from context_tui.lab.regret.tool_calls import extract_powershell_script
 from context_tui.lab.regret.tools import classify_tool
 from context_tui.session.values import Kind
@@ -277,6 +277,11 @@ def test_another_read_after_an_unknown_edit_shows_known_lines_or_others(more: in
 def test_a_help_text_that_is_shown_again() -> None:
     shown = ("Bash", {"command": "./tool add --help 2>&1 | head -40"}, "\n".join(ROWS))
     assert [case.tier for case in dropped_first(shown, NOTHING, shown)] == ["re-fetch"]
+
+
+def test_a_line_that_begins_like_a_frame_is_content() -> None:
+    lines = ["Here is the table of rows", "Exit code: 0", "<output>", "Exit code 0 of all rows", "<rows> of the table"]
+    assert find_lines("\n".join(lines), 4) == [lines[0], *lines[3:]]
 
 
 def test_the_frame_of_a_result_is_no_content() -> None:

@@ -75,7 +75,16 @@ from context_tui.session.problems import Problem, ProblemList
 from context_tui.session.values import Spans
 from context_tui.session.window import normalize_model_name
 from context_tui.tokens.accounting import History, estimate_message
-from context_tui.tokens.breakdown import FileRead, count_wasted, fit_categories, format_diagnosis, scale_tokens
+from context_tui.tokens.breakdown import (
+    FileRead,
+    ServerShare,
+    ToolSchema,
+    count_wasted,
+    fit_categories,
+    format_diagnosis,
+    measure_servers,
+    scale_tokens,
+)
 from context_tui.tokens.context_size import ContextAccount, resize
 from tests.small_sessions import make_odd
 
@@ -706,3 +715,9 @@ if __name__ == "__main__":
         f" {json.dumps(kind)}: [\n  " + ",\n  ".join(map(json.dumps, build_answers(kind))) + "\n ]" for kind in KINDS
     ]
     ANSWERS.write_text("{\n" + ",\n".join(rows) + "\n}\n", "utf-8")
+
+
+def test_the_tools_of_a_server_are_added_up() -> None:
+    names = ("mcp__git__log", "Read", "mcp__web__get_page", "mcp__git__show")
+    tools = [ToolSchema(name, 100 + number, number, None, False) for number, name in enumerate(names)]
+    assert measure_servers(tools) == [ServerShare("git", 2, 203, 3), ServerShare("web", 1, 102, 2)]

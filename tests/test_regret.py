@@ -155,8 +155,8 @@ class TestRefetch:
             ("shell", {"command": ["bash", "-lc", "cat app/blocks.py"]}, CODE),
             (
                 "Grep",
-                {"pattern": "return", "path": "app/blocks.py"},
-                NUMBERED.splitlines()[5].replace("→", ":").strip(),
+                {"pattern": "def", "path": "app/blocks.py"},
+                "\n".join(NUMBERED.splitlines()[n].replace("→", ":").strip() for n in (0, 4)),
             ),
         ],
     )

@@ -66,6 +66,12 @@ def test_a_fetched_line_that_a_kept_block_has_is_no_case(kept: Any) -> None:
     assert not dropped_first(READ, kept, READ)
 
 
+@pytest.mark.parametrize("numbered", ["{}. {}", "{}: {}", "{}. - {}", "+{1}"])
+def test_numbers_and_signs_before_a_line_are_no_part_of_it(numbered: str) -> None:
+    rows = "\n".join(numbered.format(number, line) for number, line in enumerate(ROWS, 300))
+    assert find_lines(rows) == ROWS
+
+
 def test_a_result_wrapped_in_json_is_read_by_line() -> None:
     wrapped = json.dumps({"output": CODE, "metadata": {"exit_code": 0}})
     shell = ("shell", {"command": ["bash", "-lc", "cat app/blocks.py"]}, wrapped)
@@ -236,13 +242,6 @@ def test_a_step_of_a_plan_that_is_written_again() -> None:
     assert regretted(found, {next(iter(found.facts.blocks_of(1))): 5}).cases
 
 
-def test_the_same_result_of_another_command() -> None:
-    record = "\n".join(ROWS)
-    shown = ("Bash", {"command": "git show main:rows.json | jq ."}, record)
-    again = ("Bash", {"command": "git show main:rows.json"}, record)
-    assert [case.tier for case in dropped_first(shown, NOTHING, again)] == ["re-fetch"]
-
-
 def test_the_head_of_a_result_is_no_content() -> None:
     head = (
         "Chunk ID: 0f7d7c\nWall time: 0.1723 seconds\nProcess exited with code 0\nOriginal token count: 1\nOutput:\n0"
@@ -315,12 +314,19 @@ def shown(command: str, *lines: str) -> tuple[str, dict[str, Any], str]:
     return "Bash", {"command": command}, "\n".join(lines)
 
 
-@pytest.mark.parametrize(("common", "found"), [(3, ["re-fetch"]), (2, [])])
-def test_a_small_part_of_a_read_that_three_lines_identify(common: int, found: list[str]) -> None:
-    first, second = MANY_ROWS[:common], MANY_ROWS[20:]
-    early = ("Read", {"file_path": "/src/rows.txt", "limit": 20}, "\n".join(MANY_ROWS[10:20] + first))
-    later = ("Read", {"file_path": "/src/rows.txt", "offset": 20}, "\n".join(first + second))
-    assert fetches(early, NOTHING, later) == found
+@pytest.mark.parametrize(
+    ("common", "at", "found"),
+    [
+        *[(3, 10, ["re-fetch"]), (2, 10, [])],  # the end of one is the start of the other
+        *[(5, 5, ["re-fetch"]), (4, 5, [])],  # in the middle of both, as lines that are alike
+    ],
+)
+def test_a_small_part_of_a_read(common: int, at: int, found: list[str]) -> None:
+    others, second = MANY_ROWS[10:20], MANY_ROWS[20:]
+    early = "\n".join([*others[:at], *MANY_ROWS[:common], *others[at:]])
+    later = "\n".join([*second[: 10 - at], *MANY_ROWS[:common], *second[10 - at :]])
+    reads = [("Read", {"file_path": "/src/rows.txt", "offset": n}, body) for n, body in ((1, early), (20, later))]
+    assert fetches(reads[0], NOTHING, reads[1]) == found
 
 
 @pytest.mark.parametrize(("remaining", "found"), [(6, ["re-fetch"]), (7, [])])

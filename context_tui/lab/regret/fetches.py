@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -16,8 +16,11 @@ MAX_EARLIER_FETCHES = 20
 """Maximum number of earlier results of one call that are compared with a new one."""
 SAME_RESULT_SHARE = 0.95
 """Minimum share of a result's lines that an earlier result of the same call contains."""
-MIN_SHOWN_LINES, MIN_SHOWN_SHARE = 3, 0.5
-"""Number of lines of an earlier block that a read shows again; for a short read, at least this share of its lines."""
+MIN_SHOWN_LINES, MIN_ADJOINING_LINES, MIN_SHOWN_SHARE = 5, 3, 0.5
+"""Minimum number of lines of an earlier block that a read shows again, as fewer may be alike in two parts of a file.
+
+Fewer are enough, and for a short read this share of its lines, if the equal lines reach an end of one of the blocks.
+"""
 MIN_SHOWN_LENGTH = 12
 """Minimum length in characters of such a line, which has several words and stands once in each of the two."""
 CHANGED_SHARE, UNCHANGED_SHARE = 0.4, 0.9
@@ -44,7 +47,7 @@ class Fetch(NamedTuple):
     row: int
     message: int
     effect: CallEffect
-    lines: Mapping[str, int]
+    lines: list[str]
 
 
 class Refetch(NamedTuple):
@@ -81,17 +84,16 @@ class FetchLog:
         self.refetches: list[Refetch] = []
         self.stale: dict[int, list[int]] = defaultdict(list)
         self._mentions = mentions
-        make_queue = partial(deque[Fetch], maxlen=MAX_EARLIER_FETCHES)
-        self._by_key: dict[str, deque[Fetch]] = defaultdict(make_queue)
-        self._by_lines: dict[frozenset[str], deque[Fetch]] = defaultdict(make_queue)
+        self._by_key: dict[str, deque[Fetch]] = defaultdict(partial(deque, maxlen=MAX_EARLIER_FETCHES))
         self._sources: _ByFile[dict[str, Fetch]] = defaultdict(dict)
         self._source_of_line: dict[str, Fetch] = {}
         self._last_edit = -1
         self._edits: _ByFile[_FileEdits] = defaultdict(dict)
 
-    def add_write(self, write: Fetch) -> None:
-        """Add a tool call that wrote to files, so that later reads are compared with its content."""
-        self._add_lines(write, write.effect.changed_paths)
+    def add_file_lines(self, fetch: Fetch) -> None:
+        """Add what a call read or wrote of files, so that later reads are compared with it."""
+        for path in (*fetch.effect.read_paths, *fetch.effect.changed_paths):
+            _get_file(self._sources, path, dict[str, Fetch]).update(dict.fromkeys(_find_specific_lines(fetch), fetch))
 
     def add_edit(self, effect: CallEffect, message: int) -> None:
         """Record a successful tool call that changed files, so that reading them later is not counted as a re-fetch."""
@@ -117,7 +119,7 @@ class FetchLog:
             return
         parts = list(self._find_shown_parts(fetch)) if fetch.effect.read_paths else []
         if not parts and (same := self._find_same_result(fetch)):
-            parts = [(same, [line for line in fetch.lines if line in same.lines], 1)]
+            parts = [(same, list(dict.fromkeys(fetch.lines)), 1)]
         changes = sorted(self._find_changes(fetch)) if parts else []
         for source, lines, min_lines in parts:
             if self._was_edited_since(source, fetch, len(lines), changes):
@@ -127,15 +129,9 @@ class FetchLog:
                 self.refetches.append(Refetch(source.row, call_message, call_row, fetch.effect, sample, min_lines))
         self._by_key[fetch.effect.fetch_key].append(fetch)
         if fetch.effect.read_paths:
-            self._add_lines(fetch, fetch.effect.read_paths)
+            self.add_file_lines(fetch)
         else:
             self.add_source(fetch)
-            if len(fetch.lines) >= MIN_SHOWN_LINES:
-                self._by_lines[frozenset(fetch.lines)].append(fetch)
-
-    def _add_lines(self, fetch: Fetch, paths: Iterable[str]) -> None:
-        for path in paths:
-            _get_file(self._sources, path, dict[str, Fetch]).update(dict.fromkeys(_find_specific_lines(fetch), fetch))
 
     def _find_shown_parts(self, read: Fetch) -> Iterator[tuple[Fetch, list[str], int]]:
         """Yield earlier blocks that show a read's files, the lines of each that it repeats, and how many suffice."""
@@ -154,8 +150,10 @@ class FetchLog:
                     sources[source.row] = source
                     break
         line_count = sum(len(line) >= MIN_SHOWN_LENGTH for line in read.lines)
-        min_lines = min(MIN_SHOWN_LINES, max(1, round(MIN_SHOWN_SHARE * line_count)))
+        fewest = min(MIN_ADJOINING_LINES, max(2, round(MIN_SHOWN_SHARE * line_count)))
         for row, lines in shown.items():
+            is_part = len(lines) >= fewest and _reach_end(lines, sources[row].lines, read.lines)
+            min_lines = fewest if is_part else MIN_SHOWN_LINES
             if len(lines) >= min_lines:
                 yield sources[row], lines, min_lines
 
@@ -164,14 +162,10 @@ class FetchLog:
         return source.effect.concerns(paths) or any(self._mentions(source.row, name) for name in names)
 
     def _find_same_result(self, new: Fetch) -> Fetch | None:
-        """Return the newest earlier result of the same call, or of another with the same lines, that has its lines."""
-        earlier = [*self._by_key[new.effect.fetch_key], *self._by_lines.get(frozenset(new.lines), ())]
-        repeats = (
-            each
-            for each in earlier
-            if each.message < new.message and len(new.lines.keys() & each.lines) >= SAME_RESULT_SHARE * len(new.lines)
-        )
-        return max(repeats, key=lambda each: each.row, default=None)
+        """Return the newest earlier result of the same call that has the lines of a new one."""
+        lines, earlier = set(new.lines), reversed(self._by_key[new.effect.fetch_key])
+        enough = SAME_RESULT_SHARE * len(lines)
+        return next((each for each in earlier if len(lines.intersection(each.lines)) >= enough), None)
 
     def _find_changes(self, read: Fetch) -> list[int]:
         """Return the messages that last changed lines of a read's files that it shows, one for each such line."""
@@ -186,7 +180,7 @@ class FetchLog:
         edit, unless it is the same.
         """
         if not new.effect.read_paths:
-            return self._last_edit > source.message and new.lines.keys() != source.lines.keys()
+            return self._last_edit > source.message and set(new.lines) != set(source.lines)
         edits = _find_files(self._edits, new.effect.read_paths)
         is_same_read = source.effect.fetch_key == new.effect.fetch_key
         if is_same_read and any(each.last > source.message for each in edits):
@@ -198,7 +192,18 @@ class FetchLog:
 
 def _find_specific_lines(fetch: Fetch) -> Iterator[str]:
     """Yield the lines with several words that stand once in a block."""
-    return (line for line, n in fetch.lines.items() if n == 1 and len(line) >= MIN_SHOWN_LENGTH and " " in line)
+    counts = Counter(fetch.lines)
+    return (line for line, n in counts.items() if n == 1 and len(line) >= MIN_SHOWN_LENGTH and " " in line)
+
+
+def _reach_end(lines: Iterable[str], one: Sequence[str], other: Sequence[str]) -> bool:
+    """Return whether the equal lines around one of *lines* reach the first or the last line of one of two blocks."""
+    for at, there in ((one.index(line), other.index(line)) for line in lines):
+        before, after = min(at, there), min(len(one) - at, len(other) - there)
+        is_equal_before = one[at - before : at] == other[there - before : there]
+        if is_equal_before or one[at : at + after] == other[there : there + after]:
+            return True
+    return False
 
 
 def _get_file_name(path: str) -> str:

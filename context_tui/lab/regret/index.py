@@ -4,11 +4,11 @@ A *use* is an assistant message with a text (*needle*) that earlier blocks conta
 the one that contains most of the message's needles, or the newest of several. The other blocks are *copies*. A use is
 lost only if the block and all copies were removed.
 
-- *re-fetch*: a call fetches the content of a block again. A read of a file shows at least
-  :data:`~.fetches.MIN_SHOWN_LINES` lines that an earlier block showed of it: a read, a diff, the agent's own edit or a
-  text of the user's. Any other call that only reads has the result of an earlier one. If the agent had changed these
-  lines in between, the call is counted separately and is no use. Commands that do more than read, and commands that
-  check a state (``git status``, a test run), fetch nothing.
+- *re-fetch*: a call fetches the content of a block again. A read of a file shows :data:`~.fetches.MIN_SHOWN_LINES` or,
+  if they reach an end of one of the two, :data:`~.fetches.MIN_ADJOINING_LINES` lines of it that the block showed: a
+  read, a diff, the agent's own edit or a text of the user's. Any other call that only reads has the result of an
+  earlier one. If the agent had changed these lines in between, the call is counted separately and is no use. Commands
+  that do more than read, and commands that check a state (``git status``, a test run), fetch nothing.
 - *edit*: the old text of an edit, by line; or three lines that remain in a rewritten file.
 - *reference*: a needle in an assistant's message: a long line, a file, a folder, a long number, a name, an id, an
   address, a task, a line of a file, or two shorter lines or names in code (:mod:`~.needles`). If the assistant may have
@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from itertools import chain, groupby, islice, takewhile
 from typing import Any, Literal, NamedTuple
 
-from context_tui.lab.regret.fetches import MIN_SHOWN_LINES, Fetch, FetchLog
+from context_tui.lab.regret.fetches import MIN_ADJOINING_LINES, Fetch, FetchLog
 from context_tui.lab.regret.needles import (
     cut_excerpt,
     extract_block_text,
@@ -65,7 +65,7 @@ LONG_LINE_LENGTH = 32
 """Minimum length in characters of a line that alone identifies its source; shorter ones may be common phrases."""
 MAX_NEEDLES = 3
 """Maximum number of needles stored per use of a block; truncation may keep one and remove another."""
-MIN_USE_WEIGHT, HALF_WEIGHT = 6, 3
+MIN_USE_WEIGHT, HALF_WEIGHT = 30, 15
 """Minimum weight of the needles of a use, which a long line, a path or a number has, and that of another needle."""
 
 _SEARCH_COMMAND = re.compile(r"\b(?:grep|rg|select-string)\b", re.IGNORECASE)
@@ -252,7 +252,7 @@ class _UseIndexer:
             for row in facts.blocks_of(message):
                 effect = self.effects.get(row)
                 if effect and (text := effect.written_text or effect.inserted_text):
-                    fetches.add_write(Fetch(row, message, effect, Counter(find_lines(text, 4))))
+                    fetches.add_file_lines(Fetch(row, message, effect, find_lines(text, 4)))
             return
         for row, block in self._read_blocks(message):
             is_result = facts.kind[row] == Kind.TOOL_RESULT
@@ -263,7 +263,7 @@ class _UseIndexer:
             if effect.changed_paths:
                 fetches.add_edit(effect, self.owner[call_row])
                 continue
-            fetch = Fetch(row, message, effect, Counter(find_lines(extract_block_text(block), 4)))
+            fetch = Fetch(row, message, effect, find_lines(extract_block_text(block), 4))
             if effect.fetch_key:
                 fetches.add_fetch(fetch, self.owner[call_row], call_row)
             else:
@@ -303,7 +303,7 @@ class _UseIndexer:
             if same_file or (not same_file_only and is_distinctive_line(line)):
                 all_mentions.append(_Mention(line, row, holders, same_file or holders))
         for holder, copies, mentions in self._group_by_source(all_mentions):
-            if same_file_only and len(mentions) < MIN_SHOWN_LINES:
+            if same_file_only and len(mentions) < MIN_ADJOINING_LINES:
                 continue
             for mention in mentions[:MAX_NEEDLES]:
                 evidence = f"{self.facts.tool_name(row)} {files[0] if files else ''}: {mention.needle[:200]}"

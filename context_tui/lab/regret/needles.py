@@ -50,7 +50,7 @@ _is_choice = re.compile(r"[A-Z]\w*/[A-Z]\w*").fullmatch
 """Matches two names in prose with a slash between them, such as ``Git/GitHub``."""
 _LINE = re.compile(
     r"^(?!$)[ \t]{0,20}(?:(?:(?:[A-Za-z]:)?[\w./\\@~+-]{1,200}[:-])?[0-9]{1,7} ?[→\t:|-])?"
-    r"[ \t]*(?:[+-][ \t]*){0,2}([^\n]*)",
+    r"[ \t]*(?:[+-][ \t]*){0,2}(?:[0-9]{1,7}\.[ \t]+(?:[+-][ \t]*)?)?([^\n]*)",
     re.MULTILINE,
 )
 """Matches lines, without the numbers, paths and signs that reads, searches and diffs put before them."""

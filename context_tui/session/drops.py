@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from threading import Lock
 
@@ -90,19 +90,22 @@ class _Results:
         requests = self._facts.requests
         return requests[row].cache_read > requests[request].context + 2 * appended_tokens + TIE_TOLERANCE
 
-    def iterate_positions(self, row: int, blocks: Iterable[int]) -> Iterator[float]:
-        """Yield the estimated tokens before each block in request *row*, from the last request without the block."""
+    def find_first_behind(self, row: int, blocks: Sequence[int], tokens: float) -> int:
+        """Return the index of the first of *blocks* with at least *tokens* before it in request *row*.
+
+        The tokens before a block are estimated from the last request without the block, and ascend.
+        """
         facts, end = self._facts, self._facts.request_message[row]
         drops = facts.drops[: bisect_left(facts.drops, end, key=lambda drop: drop.message)]
         messages = [drop.message for drop in drops]
         removed_before = list(accumulate((drop.removed_tokens for drop in drops), initial=0))
-        for message in map(facts.block_message.__getitem__, blocks):
-            request, request_message, appended_tokens = self._find_request_before(message)
-            if request < 0:
-                yield 0
-            else:
-                removed_tokens = removed_before[-1] - removed_before[bisect_right(messages, request_message)]
-                yield facts.requests[request].context + appended_tokens - removed_tokens
+
+        def count_tokens_before(block: int) -> float:
+            request, request_message, appended_tokens = self._find_request_before(facts.block_message[block])
+            removed_tokens = removed_before[-1] - removed_before[bisect_right(messages, request_message)]
+            return facts.requests[request].context + appended_tokens - removed_tokens if request >= 0 else 0
+
+        return bisect_left(blocks, tokens, key=count_tokens_before)
 
     def is_path_used(self, path: int, messages: range) -> bool:
         """Return whether a call in *messages* reads the file *path*, which is a row of ``paths``."""
@@ -287,8 +290,7 @@ def _find_proven_results(
     if not cached:
         return ()
     rows, sizes = _sum_candidates(candidates)
-    positions = results.iterate_positions(row, rows)
-    first = next((at for at, position in enumerate(positions) if position >= PREFIX_SHARE * cached), len(rows))
+    first = results.find_first_behind(row, rows, PREFIX_SHARE * cached)
     if first == len(rows):
         return ()
     rows, sizes = rows[first:], [size - (sizes[first - 1] if first else 0) for size in sizes[first:]]

@@ -118,9 +118,9 @@ def _is_needed(row: int, context: RemainingContext, tiers: Sequence[UseTier]) ->
                 lost[key] += use.weight
                 held[key] += use.weight if row == holder or row in use.copies else 0
     return any(
-        weight * 2 >= lost[key] if key[0] == "re-fetch" else weight >= MIN_USE_WEIGHT
+        weight >= (lost[key] / 2 if key[0] == "re-fetch" else MIN_USE_WEIGHT)
         for key, weight in held.items()
-        if weight
+        if lost[key] >= MIN_USE_WEIGHT
     )
 
 

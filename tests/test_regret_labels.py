@@ -279,8 +279,9 @@ def test_a_help_text_that_is_shown_again() -> None:
 
 
 def test_a_line_that_begins_like_a_frame_is_content() -> None:
-    lines = ["Here is the table of rows", "Exit code: 0", "<output>", "Exit code 0 of all rows", "<rows> of the table"]
-    assert find_lines("\n".join(lines), 4) == [lines[0], *lines[3:]]
+    lines = ["Here is the table of rows", "Exit code 0 of all rows", "<rows> of the table", "[The rows] and more"]
+    frames = ["Exit code: 0", "<output>", "Output:", "[The command completed with exit code 0.]"]
+    assert find_lines("\n".join([*lines, *frames]), 4) == lines
 
 
 def test_the_frame_of_a_result_is_no_content() -> None:

@@ -56,7 +56,8 @@ _LINE = re.compile(
 """Matches lines, without the numbers, paths and signs that reads, searches and diffs put before them."""
 _FRAME = re.compile(
     r"<(\w{1,40})>-?\d*(?:</\1>)?|</\w{1,40}>|Here's the result of running .*"
-    r"|(?:Chunk ID|Wall time|Original token count|Exit code): [\w. ]{1,40}|Process exited with code \d+"
+    r"|(?:Chunk ID|Wall time|Original token count|Exit code): [\w. ]{1,40}|Process exited with code \d+|Output:"
+    r"|\[(?:The command completed|Command finished|Current working directory|Python interpreter)\b.*"
 )
 """Matches a line that frames results, such as ``<returncode>0</returncode>``."""
 _CAMEL = re.compile(r"[a-z0-9][A-Z]").search
@@ -210,7 +211,7 @@ def is_rare_path(path: str) -> bool:
 def find_lines(text: str, min_length: int = MIN_LINE_LENGTH) -> list[str]:
     """Return the lines in a text that are neither too short nor too long, without line numbers and diff signs."""
     lines = (line for line in map(str.strip, _LINE.findall(text)) if min_length <= len(line) <= MAX_LINE_LENGTH)
-    return [line for line in lines if not (line[0] in "<HCWOEP" and _FRAME.fullmatch(line))]
+    return [line for line in lines if not (line[0] in "<HCWOEP[" and _FRAME.fullmatch(line))]
 
 
 def is_distinctive_line(line: str) -> bool:

@@ -67,7 +67,7 @@ def main() -> int:
             shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*NOT_COPIED))
         lines, times = build_map(copies, options.map or Path(folder))
         print(f"{len(times)} tests mapped after {time.monotonic() - start:.0f} s", flush=True)
-        mutants = sample(find_mutants(ROOT, tuple(options.only)), options.count, options.seed)
+        mutants = sample(ROOT, find_mutants(ROOT, tuple(options.only)), options.count, options.seed)
         tasks = [_build_task(number, mutant, lines, times) for number, mutant in enumerate(mutants)]
         equivalents = {(each["path"], each["line"], each["mutant"]) for each in _load_equivalents()}
         declared = [task for task in tasks if (task["file"], *task["change"]) in equivalents]

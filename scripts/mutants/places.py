@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-import random
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
+from hashlib import sha256
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -74,10 +75,22 @@ def _slice_line(text: str, start: tuple[int, int], end: tuple[int, int]) -> str:
     return text.splitlines()[start[0] - 1][start[1] : end[1]]
 
 
-def sample(places: dict[tuple[str, Any], list[Mutant]], count: int, seed: int) -> list[Mutant]:
-    """Return one mutant at each of *count* places, all drawn by *seed*."""
-    dice = random.Random(seed)
-    return [dice.choice(places[place]) for place in dice.sample(sorted(places), min(count, len(places)))]
+def sample(root: Path, places: dict[tuple[str, Any], list[Mutant]], count: int, seed: int) -> list[Mutant]:
+    """Return one mutant at each of *count* places, all drawn by *seed*.
+
+    A place is drawn by its line, so that a change of other lines draws the others again.
+    """
+    texts = {path: (root / path).read_text("utf-8").splitlines() for path, _ in places}
+    earlier = Counter[tuple[str, str, int]]()
+    drawn: list[tuple[int, Mutant]] = []
+    for path, (start, end) in sorted(places):
+        line = texts[path][start[0] - 1].strip(), start[1]
+        earlier[path, *line] += 1
+        name = f"{seed} {path} {line} {end[1]} {earlier[path, *line]}"
+        draw = int.from_bytes(sha256(name.encode()).digest())
+        mutants = places[path, (start, end)]
+        drawn.append((draw, mutants[draw % len(mutants)]))
+    return [mutant for _, mutant in sorted(drawn, key=itemgetter(0))[:count]]
 
 
 def mutate(text: str, mutant: Mutant) -> str:

@@ -264,13 +264,24 @@ def test_another_read_after_an_edit_shows_many_changed_lines_or_few(end: int, ch
     assert [case.tier for case in regretted(found, {answer_of(found, 0): 5}).cases] == tiers
 
 
-@pytest.mark.parametrize(("more", "tiers"), [(0, ["re-fetch"]), (1, [])])
-def test_another_read_after_an_unknown_edit_shows_known_lines_or_others(more: int, tiers: list[str]) -> None:
+@pytest.mark.parametrize(("end", "tiers"), [(8, ["re-fetch"]), (9, [])])
+def test_an_unknown_edit_changes_what_the_same_read_shows(end: int, tiers: list[str]) -> None:
     edit = ("Bash", {"command": "sed -i 5d /src/rows.txt"}, "")
-    lines = [*ROWS[:8], *[f"another row {number} of it" for number in range(more)]]
-    part = ("Read", {"file_path": "/src/rows.txt", "limit": 9}, "\n".join(lines))
-    found = session(("Read", {"file_path": "/src/rows.txt"}, "\n".join(ROWS)), edit, part)
-    assert [case.tier for case in regretted(found, {answer_of(found, 0): 5}).cases] == tiers
+    assert [case.tier for case in dropped_first(read_rows(0, 9), edit, read_rows(0, end))] == tiers
+
+
+def test_lines_that_identify_a_part_need_not_all_be_lost() -> None:
+    early, later = (
+        (
+            "Read",
+            {"file_path": "/src/rows.txt", "offset": at},
+            "\n".join([f"from {at} to the end", *ROWS[:5], f"{at} is before"]),
+        )
+        for at in (10, 20)
+    )
+    for remaining, tiers in ((2, ["re-fetch"]), (3, [])):
+        found = session(early, read_rows(0, remaining), later)
+        assert [case.tier for case in regretted(found, {answer_of(found, 0): 5}).cases] == tiers
 
 
 def test_a_help_text_that_is_shown_again() -> None:

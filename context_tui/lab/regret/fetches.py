@@ -23,11 +23,8 @@ Fewer are enough, and for a short read this share of its lines, if the equal lin
 """
 MIN_SHOWN_LENGTH = 12
 """Minimum length in characters of such a line, which has several words and stands once in each of the two."""
-CHANGED_SHARE, UNCHANGED_SHARE = 0.4, 0.9
-"""Share of the shown lines that edits changed from which on a read looks at the changes.
-
-After an edit whose lines are unknown, a read of which this share is known shows no change.
-"""
+CHANGED_SHARE = 0.4
+"""Share of the shown lines that edits changed from which on a read looks at the changes."""
 MAX_FILES = 20
 """Maximum number of files of one name whose lines are stored."""
 MAX_SAMPLE_LINES = 24
@@ -63,10 +60,9 @@ class Refetch(NamedTuple):
 
 @dataclass
 class _FileEdits:
-    """Edits of a file: the messages of the last one, of the last unknown one, and of the last one of each line."""
+    """Edits of a file: the messages of the last one, and of the last one of each line."""
 
     last: int = -1
-    last_unknown: int = -1
     changed: dict[str, int] = field(default_factory=dict)
 
 
@@ -104,10 +100,7 @@ class FetchLog:
         for path in effect.changed_paths:
             edits = _get_file(self._edits, path, _FileEdits)
             edits.last = message
-            if new_text:
-                edits.changed |= dict.fromkeys(replaced ^ inserted, message)
-            else:
-                edits.last_unknown = message
+            edits.changed |= dict.fromkeys(replaced ^ inserted if new_text else (), message)
 
     def add_source(self, source: Fetch) -> None:
         """Add a block that may show parts of files, so that later reads are compared with its content."""
@@ -153,9 +146,8 @@ class FetchLog:
         fewest = min(MIN_ADJOINING_LINES, max(2, round(MIN_SHOWN_SHARE * line_count)))
         for row, lines in shown.items():
             is_part = len(lines) >= fewest and _reach_end(lines, sources[row].lines, read.lines)
-            min_lines = fewest if is_part else MIN_SHOWN_LINES
-            if len(lines) >= min_lines:
-                yield sources[row], lines, min_lines
+            if is_part or len(lines) >= MIN_SHOWN_LINES:
+                yield sources[row], lines, fewest
 
     def _concerns(self, source: Fetch, paths: Iterable[str]) -> bool:
         names = map(_get_file_name, paths)
@@ -184,8 +176,6 @@ class FetchLog:
         edits = _find_files(self._edits, new.effect.read_paths)
         is_same_read = source.effect.fetch_key == new.effect.fetch_key
         if is_same_read and any(each.last > source.message for each in edits):
-            return True
-        if shown < UNCHANGED_SHARE * len(new.lines) and any(each.last_unknown > source.message for each in edits):
             return True
         return len(changes) - bisect_right(changes, source.message) >= max(CHANGED_SHARE * shown, 1)
 

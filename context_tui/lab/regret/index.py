@@ -65,7 +65,7 @@ LONG_LINE_LENGTH = 32
 """Minimum length in characters of a line that alone identifies its source; shorter ones may be common phrases."""
 MAX_NEEDLES = 3
 """Maximum number of needles stored per use of a block; truncation may keep one and remove another."""
-MIN_USE_WEIGHT, HALF_WEIGHT = 30, 15
+MIN_USE_WEIGHT, HALF_WEIGHT = 6, 3
 """Minimum weight of the needles of a use, which a long line, a path or a number has, and that of another needle."""
 
 _SEARCH_COMMAND = re.compile(r"\b(?:grep|rg|select-string)\b", re.IGNORECASE)

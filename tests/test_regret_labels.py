@@ -271,17 +271,11 @@ def test_an_unknown_edit_changes_what_the_same_read_shows(end: int, tiers: list[
 
 
 def test_lines_that_identify_a_part_need_not_all_be_lost() -> None:
-    early, later = (
-        (
-            "Read",
-            {"file_path": "/src/rows.txt", "offset": at},
-            "\n".join([f"from {at} to the end", *ROWS[:5], f"{at} is before"]),
-        )
-        for at in (10, 20)
-    )
+    bodies = ("\n".join([f"from {at} to the end", *ROWS[:5], f"{at} is before"]) for at in (10, 20))
+    early, later = (("Read", {"file_path": "/src/rows.txt", "offset": n}, body) for n, body in enumerate(bodies))
     for remaining, tiers in ((2, ["re-fetch"]), (3, [])):
-        found = session(early, read_rows(0, remaining), later)
-        assert [case.tier for case in regretted(found, {answer_of(found, 0): 5}).cases] == tiers
+        found = session(read_rows(0, remaining), early, later)
+        assert [case.tier for case in regretted(found, {answer_of(found, 1): 5}).cases] == tiers
 
 
 def test_a_help_text_that_is_shown_again() -> None:

@@ -11,12 +11,15 @@ from hypothesis import HealthCheck, given, settings
 
 import context_tui as ct
 from context_tui.policies.parts.selection import is_already_cleared
-from context_tui.session.context import Body
+from context_tui.session.context import Body, restore_inferred
+from context_tui.session.token_factors import PRIOR
 from context_tui.session.values import Role
 from context_tui.tokens.accounting import find_last_usage
+from context_tui.tokens.calibration import Calibration, ErrorStats
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.estimate_check import check_estimate
+from context_tui.tokens.measures import format_calibration
 from tests.formats.histories import histories
 from tests.formats.recordings import Recording, call, conversations, result, text, usage
 
@@ -198,3 +201,19 @@ def test_a_result_of_the_size_of_a_marker_is_not_cleared_already() -> None:
     context = ct.from_messages([{"role": "assistant", "content": calls}, {"role": "user", "content": answers}])
     rows = context.facts.blocks_of(1)
     assert [is_already_cleared(context.context_at(), row, "results", marker) for row in rows] == [True, False, False]
+
+
+def test_only_what_is_inferred_is_restored() -> None:
+    answers = [result(f"c{number}", f"text {number}") for number in range(3)]
+    calls = [call(f"c{number}", "Read", file_path=f"{number}.py") for number in range(3)]
+    session = ct.from_messages([{"role": "assistant", "content": calls}, {"role": "user", "content": answers}])
+    sources = dict(zip(session.facts.blocks_of(1), ("", "recorded", "inferred"), strict=True))
+    context = session.context_at().with_bodies({row: Body("[gone]", 6, source) for row, source in sources.items()})
+    restored = restore_inferred(context)
+    assert [body.source for body in restored.replacements.values()] == ["", "recorded"]
+
+
+@pytest.mark.parametrize(("median", "text"), [(0.0, "±0.1 %"), (0.0004, "±0.1 %"), (0.021, "±2.1 %")])
+def test_no_calibration_is_without_error(median: float, text: str) -> None:
+    error = ErrorStats(median, median)
+    assert format_calibration(Calibration("m", 9, PRIOR, error, error, True, "")) == text

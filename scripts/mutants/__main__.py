@@ -45,7 +45,7 @@ BROAD_TESTS = ("tests/test_small_documents.py", "tests/test_small_functions.py")
 """Tests of all that the pure layers say, each of them quick: a mutant takes all that run its line."""
 PROCESS_FILES = 4
 """Files of tests for a mutant that needs a process of its own, which has to collect them."""
-TEST_SECONDS = 25
+TEST_SECONDS = 60
 """The tests of a mutant take at most this long without it."""
 
 

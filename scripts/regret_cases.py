@@ -20,7 +20,7 @@ from context_tui.lab.replay.result import NEVER_REMOVED
 from context_tui.lab.replay.walk import replay
 
 JUDGEMENTS = Path(__file__).resolve().parents[1] / "tests" / "data" / "regret_cases.jsonl"
-DRAWS = ("first draw", "second draw", "third draw", "fourth draw")
+DRAWS = ("first draw", "second draw", "third draw", "fourth draw", "fifth draw", "sixth draw", "seventh draw")
 
 
 @dataclass(frozen=True)

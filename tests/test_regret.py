@@ -782,7 +782,9 @@ def test_real_recordings(name: str) -> None:
         assert 0 < told.used_later < told.dropped
         for case in told.cases:
             if case.tier != "re-fetch":
-                needle = re.compile(rf"(?<!\w){re.escape(case.needle)}(?!\w)")  # part of a longer name is another name
+                # Part of a longer name is another name, and part of a longer line is another line.
+                start = r"^[^A-Za-z]*" if " " in case.needle else r"(?<!\w)"
+                needle = re.compile(rf"{start}{re.escape(case.needle)}(?!\w)", re.MULTILINE)
                 left = [
                     row
                     for row, each in texts.items()

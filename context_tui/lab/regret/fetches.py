@@ -145,8 +145,8 @@ class FetchLog:
         line_count = sum(len(line) >= MIN_SHOWN_LENGTH for line in read.lines)
         fewest = min(MIN_ADJOINING_LINES, max(2, round(MIN_SHOWN_SHARE * line_count)))
         for row, lines in shown.items():
-            is_part = len(lines) >= fewest and _reach_end(lines, sources[row].lines, read.lines)
-            if is_part or len(lines) >= MIN_SHOWN_LINES:
+            is_long = len(lines) >= MIN_SHOWN_LINES
+            if is_long or (len(lines) >= fewest and _reach_end(lines, sources[row].lines, read.lines)):
                 yield sources[row], lines, fewest
 
     def _concerns(self, source: Fetch, paths: Iterable[str]) -> bool:
@@ -166,7 +166,7 @@ class FetchLog:
         return [max(each.changed.get(line, -1) for each in edits) for line in lines]
 
     def _was_edited_since(self, source: Fetch, new: Fetch, shown: int, changes: Sequence[int]) -> bool:
-        """Return whether edits since an earlier block changed many lines of a new result, or may have.
+        """Return whether edits since an earlier block changed many of the lines that a new result shows.
 
         The same read is taken to show any change of its file. A result that shows no file is taken to change with any
         edit, unless it is the same.

@@ -710,14 +710,14 @@ def test_a_cache_reads_the_longest_entry_that_lives(calls: list[CacheRequest], w
         before = call.size
 
 
+def test_the_tools_of_a_server_are_added_up() -> None:
+    names = ("mcp__git__log", "Read", "mcp__web__get_page", "mcp__git__show")
+    tools = [ToolSchema(name, 100 + number, number, None, False) for number, name in enumerate(names)]
+    assert measure_servers(tools) == [ServerShare("git", 2, 203, 3), ServerShare("web", 1, 102, 2)]
+
+
 if __name__ == "__main__":
     rows = [
         f" {json.dumps(kind)}: [\n  " + ",\n  ".join(map(json.dumps, build_answers(kind))) + "\n ]" for kind in KINDS
     ]
     ANSWERS.write_text("{\n" + ",\n".join(rows) + "\n}\n", "utf-8")
-
-
-def test_the_tools_of_a_server_are_added_up() -> None:
-    names = ("mcp__git__log", "Read", "mcp__web__get_page", "mcp__git__show")
-    tools = [ToolSchema(name, 100 + number, number, None, False) for number, name in enumerate(names)]
-    assert measure_servers(tools) == [ServerShare("git", 2, 203, 3), ServerShare("web", 1, 102, 2)]

@@ -17,14 +17,15 @@ MAX_EARLIER_FETCHES = 20
 SAME_RESULT_SHARE = 0.95
 """Minimum share of a result's lines that an earlier result of the same call contains."""
 MIN_SHOWN_LINES, MIN_ADJOINING_LINES, MIN_SHOWN_SHARE = 5, 3, 0.5
-"""Minimum number of lines of an earlier block that a read shows again, as fewer may be alike in two parts of a file.
+"""Minimum number of lines that a read and an earlier block have in common: fewer may occur twice in a file by chance.
 
-Fewer are enough, and for a short read this share of its lines, if the equal lines reach an end of one of the blocks.
+If the common lines reach the first or the last line of one of the two blocks, the second number is enough, or in a
+short read this share of its lines.
 """
 MIN_SHOWN_LENGTH = 12
 """Minimum length in characters of such a line, which has several words and stands once in each of the two."""
 CHANGED_SHARE = 0.4
-"""Share of the shown lines that edits changed from which on a read looks at the changes."""
+"""A read after edits is taken to look at the changes if they changed at least this share of the lines in common."""
 MAX_FILES = 20
 """Maximum number of files of one name whose lines are stored."""
 MAX_SAMPLE_LINES = 24
@@ -33,8 +34,8 @@ MIN_FETCHED_CHARS = 40
 """Minimum length of a result in characters."""
 
 
-T = TypeVar("T")
-_ByFile = dict[str, dict[str, T]]
+_T = TypeVar("_T")
+_ByFile = dict[str, dict[str, _T]]
 """Items by the name of a file and, as other files may have that name, by its path."""
 
 
@@ -88,8 +89,9 @@ class FetchLog:
 
     def add_file_lines(self, fetch: Fetch) -> None:
         """Add what a call read or wrote of files, so that later reads are compared with it."""
+        sources = dict.fromkeys(_find_specific_lines(fetch), fetch)
         for path in (*fetch.effect.read_paths, *fetch.effect.changed_paths):
-            _get_file(self._sources, path, dict[str, Fetch]).update(dict.fromkeys(_find_specific_lines(fetch), fetch))
+            _get_file(self._sources, path, dict[str, Fetch]).update(sources)
 
     def add_edit(self, effect: CallEffect, message: int) -> None:
         """Record a successful tool call that changed files, so that reading them later is not counted as a re-fetch."""
@@ -113,9 +115,10 @@ class FetchLog:
         parts = list(self._find_shown_parts(fetch)) if fetch.effect.read_paths else []
         if not parts and (same := self._find_same_result(fetch)):
             parts = [(same, list(dict.fromkeys(fetch.lines)), 1)]
-        changes = sorted(self._find_changes(fetch)) if parts else []
+        edits = _find_files(self._edits, fetch.effect.read_paths) if parts else []
+        changes = _list_changes(fetch, edits)
         for source, lines, min_lines in parts:
-            if self._was_edited_since(source, fetch, len(lines), changes):
+            if self._was_edited_since(source, fetch, len(lines), edits, changes):
                 self.stale[source.row].append(call_message)
             else:
                 sample = lines[:: len(lines) // MAX_SAMPLE_LINES + 1]
@@ -159,13 +162,9 @@ class FetchLog:
         enough = SAME_RESULT_SHARE * len(lines)
         return next((each for each in earlier if len(lines.intersection(each.lines)) >= enough), None)
 
-    def _find_changes(self, read: Fetch) -> list[int]:
-        """Return the messages that last changed lines of a read's files that it shows, one for each such line."""
-        edits = _find_files(self._edits, read.effect.read_paths)
-        lines = list(_find_specific_lines(read)) if edits else []
-        return [max(each.changed.get(line, -1) for each in edits) for line in lines]
-
-    def _was_edited_since(self, source: Fetch, new: Fetch, shown: int, changes: Sequence[int]) -> bool:
+    def _was_edited_since(
+        self, source: Fetch, new: Fetch, shown: int, edits: Iterable[_FileEdits], changes: Sequence[int]
+    ) -> bool:
         """Return whether edits since an earlier block changed many of the lines that a new result shows.
 
         The same read is taken to show any change of its file. A result that shows no file is taken to change with any
@@ -173,11 +172,16 @@ class FetchLog:
         """
         if not new.effect.read_paths:
             return self._last_edit > source.message and set(new.lines) != set(source.lines)
-        edits = _find_files(self._edits, new.effect.read_paths)
         is_same_read = source.effect.fetch_key == new.effect.fetch_key
         if is_same_read and any(each.last > source.message for each in edits):
             return True
         return len(changes) - bisect_right(changes, source.message) >= max(CHANGED_SHARE * shown, 1)
+
+
+def _list_changes(read: Fetch, edits: Sequence[_FileEdits]) -> list[int]:
+    """Return the message of the last change of each line that a read shows, or -1, in ascending order."""
+    lines = _find_specific_lines(read) if edits else ()
+    return sorted(max(each.changed.get(line, -1) for each in edits) for line in lines)
 
 
 def _find_specific_lines(fetch: Fetch) -> Iterator[str]:
@@ -200,7 +204,7 @@ def _get_file_name(path: str) -> str:
     return path.rsplit("/", 1)[-1]
 
 
-def _get_file(files: _ByFile[T], path: str, make: Callable[[], T]) -> T:
+def _get_file(files: _ByFile[_T], path: str, make: Callable[[], _T]) -> _T:
     """Return the item of a path, a new one if there is none. Of too many files with one name, the oldest is removed."""
     by_path = files[_get_file_name(path)]
     if path not in by_path:
@@ -210,7 +214,7 @@ def _get_file(files: _ByFile[T], path: str, make: Callable[[], T]) -> T:
     return by_path[path]
 
 
-def _find_files(files: _ByFile[T], paths: Iterable[str]) -> list[T]:
+def _find_files(files: _ByFile[_T], paths: Iterable[str]) -> list[_T]:
     """Return the items of the files that may be one of *paths*."""
     found = ((path, files.get(_get_file_name(path), {})) for path in dict.fromkeys(paths))
     return [item for path, by_path in found for other, item in by_path.items() if is_same_file(path, other)]

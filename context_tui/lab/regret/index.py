@@ -6,7 +6,7 @@ lost only if the block and all copies were removed.
 
 - *re-fetch*: a call fetches the content of a block again. A read of a file shows :data:`~.fetches.MIN_SHOWN_LINES` or,
   if they reach an end of one of the two, :data:`~.fetches.MIN_ADJOINING_LINES` lines of it that the block showed: a
-  read, a diff, the agent's own edit or a text of the user's. Any other call that only reads has the result of an
+  read, a diff, the agent's own edit or a text of the user. Any other call that only reads has the result of an
   earlier one. If the agent had changed these lines in between, the call is counted separately and is no use. Commands
   that do more than read, and commands that check a state (``git status``, a test run), fetch nothing.
 - *edit*: the old text of an edit, by line; or three lines that remain in a rewritten file.
@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from itertools import chain, groupby, islice, takewhile
 from typing import Any, Literal, NamedTuple
 
-from context_tui.lab.regret.fetches import MIN_ADJOINING_LINES, Fetch, FetchLog
+from context_tui.lab.regret.fetches import Fetch, FetchLog
 from context_tui.lab.regret.needles import (
     cut_excerpt,
     extract_block_text,
@@ -65,8 +65,10 @@ LONG_LINE_LENGTH = 32
 """Minimum length in characters of a line that alone identifies its source; shorter ones may be common phrases."""
 MAX_NEEDLES = 3
 """Maximum number of needles stored per use of a block; truncation may keep one and remove another."""
+MIN_REWRITTEN_LINES = 3
+"""Minimum number of an earlier block's lines that remain in a file that is rewritten."""
 MIN_USE_WEIGHT, HALF_WEIGHT = 6, 3
-"""Minimum weight of the needles of a use, which a long line, a path or a number has, and that of another needle."""
+"""Minimum weight of the needles of a use. A long line, a path or a number has all of it, a shorter needle half."""
 
 _SEARCH_COMMAND = re.compile(r"\b(?:grep|rg|select-string)\b", re.IGNORECASE)
 
@@ -212,7 +214,7 @@ class _UseIndexer:
         self._find_reference_uses()
         for refetch in fetches.refetches:
             evidence = (refetch.effect.fetch_key or " ".join(self.texts[refetch.block].split()))[:200]
-            weight = -(-MIN_USE_WEIGHT // refetch.min_lines)
+            weight = MIN_USE_WEIGHT // refetch.min_lines
             for line in refetch.lines:
                 if rows := self.lines.rows.get(line):
                     copies = EarlierRows(rows, bisect_left(rows, refetch.message, key=self.owner.__getitem__))
@@ -303,7 +305,7 @@ class _UseIndexer:
             if same_file or (not same_file_only and is_distinctive_line(line)):
                 all_mentions.append(_Mention(line, row, holders, same_file or holders))
         for holder, copies, mentions in self._group_by_source(all_mentions):
-            if same_file_only and len(mentions) < MIN_ADJOINING_LINES:
+            if same_file_only and len(mentions) < MIN_REWRITTEN_LINES:
                 continue
             for mention in mentions[:MAX_NEEDLES]:
                 evidence = f"{self.facts.tool_name(row)} {files[0] if files else ''}: {mention.needle[:200]}"

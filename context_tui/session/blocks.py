@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
@@ -152,7 +153,8 @@ def _count_utf16_units(text: str) -> int:
 
 def get_bracket_start(text: str) -> str:
     """Return the start of a text that begins with ``[``, as runtimes' placeholders do, or "" for any other text."""
-    return text[:START_LENGTH] if text.startswith("[") else ""
+    # Equal starts are one object, because a session may hold thousands of one placeholder.
+    return sys.intern(text[:START_LENGTH]) if text.startswith("[") else ""
 
 
 def compute_boundary_shifts(encoded: bytes) -> int:

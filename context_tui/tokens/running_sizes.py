@@ -89,6 +89,8 @@ class RunningSizes:
 
     def count_images(self, epoch: Epoch, at: int) -> Images:
         """Count the images in the context before message *at*, without those in cleared results."""
+        if not self._facts.image_rows:
+            return Images()
         return Images(_sum_ranges(self._image_counts, epoch, at), _sum_ranges(self._image_tokens, epoch, at))
 
     def find_last_assistant(self, epoch: Epoch, at: int) -> int:

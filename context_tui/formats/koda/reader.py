@@ -34,13 +34,13 @@ def find_compactions(facts: Facts, archived: Sequence[str | None]) -> list[Compa
     compactions: list[Compaction] = []
     remaining, end = list[int](), 0
     for summary, stamp in zip(summaries, _match_stamps(summaries, archive_stamps), strict=True):
-        tail = Spans(range(summary))
+        inserted = range(summary, summary + 1 + _is_hint_next(facts, summary))
+        prefix = Spans(range(inserted.stop))
         if stamp is not None:
             times = ((message, archive_stamps[message]) for message in (*remaining, *range(end, summary)))
             remaining, end = [message for message, time in times if time is None or time > stamp], summary
-            tail = Spans.from_numbers(remaining)
-        hint = range(summary, summary + 1 + _is_hint_next(facts, summary))
-        compactions.append(Compaction(summary, "full", prefix=Spans(*tail.ranges, hint)))
+            prefix = Spans.from_numbers((*remaining, *inserted))
+        compactions.append(Compaction(summary, "full", prefix=prefix))
     return compactions
 
 

@@ -7,6 +7,8 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
+from math import inf
 from typing import NamedTuple, TypeVar
 
 from context_tui.lab.regret.needles import find_lines
@@ -118,6 +120,9 @@ class FetchLog:
         edits = _find_files(self._edits, fetch.effect.read_paths) if parts else []
         changes = _list_changes(fetch, edits)
         for source, lines, min_lines in parts:
+            is_unedited = all(each.last <= source.message for each in edits)
+            if is_unedited and _count_lines_read_by_both(source, fetch) < min_lines:
+                continue  # two parts of a file have like lines
             if self._was_edited_since(source, fetch, len(lines), edits, changes):
                 self.stale[source.row].append(call_message)
             else:
@@ -182,6 +187,13 @@ def _list_changes(read: Fetch, edits: Sequence[_FileEdits]) -> list[int]:
     """Return the message of the last change of each line that a read shows, or -1, in ascending order."""
     lines = _find_specific_lines(read) if edits else ()
     return sorted(max(each.changed.get(line, -1) for each in edits) for line in lines)
+
+
+def _count_lines_read_by_both(one: Fetch, other: Fetch) -> float:
+    """Return how many lines of a file two reads ask for, or infinity if that is unknown."""
+    pairs = [*product(one.effect.lines_read, other.effect.lines_read)]
+    overlaps = (min(lines.stop, others.stop) - max(lines.start, others.start) for lines, others in pairs)
+    return sum(overlap for overlap in overlaps if overlap > 0) if pairs else inf
 
 
 def _find_specific_lines(fetch: Fetch) -> Iterator[str]:

@@ -25,6 +25,7 @@ _AWK_PROGRAM = re.compile(r"\bawk\b(?: -\w\S*){0,3} '(?:(?!system|getline|>\s*[\
 _UNSAFE_SHELL_SYNTAX = re.compile(r"[`<>]|\bsystem\(|\$[({]|-exec\b|-delete\b")
 _SED_SUBSTITUTION = re.compile(r"s([/|#,@!])((?:(?!\1)[^\\\n]){12,300})\1")
 """Matches the old text of a sed command, if it contains no escapes."""
+_PRINTED_LINES = re.compile(r"(?<=[ '\";])([0-9]{1,7}),([0-9]{1,7})p")
 _PATCHED_FILE = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.{1,500})$", re.MULTILINE)
 _SEARCH_BLOCK = re.compile(r"(?:<{5,9}|-{5,9}) ?SEARCH[^\n]*\n(?::start_line:[^\n]*\n)?(?:-{5,9}\n)?")
 _SEARCH_END = re.compile(r"\n={5,9}[^\n]*\n")
@@ -36,6 +37,7 @@ class CallEffect(NamedTuple):
     Attributes:
         fetch_key: key that calls with the same content share; empty if the call fetches nothing or only checks a state.
         inserted_text: the new text of an edit; empty if unknown.
+        lines_read: ranges of line numbers (from 1) of the one file that the call reads; empty if unknown.
     """
 
     fetch_key: str = ""
@@ -44,6 +46,7 @@ class CallEffect(NamedTuple):
     replaced_texts: tuple[str, ...] = ()
     written_text: str = ""
     inserted_text: str = ""
+    lines_read: tuple[range, ...] = ()
 
     def concerns(self, files: Iterable[str]) -> bool:
         """Return whether the call reads or changes any of these files."""
@@ -66,7 +69,9 @@ def analyze_call(tool: str, arguments: object) -> CallEffect:
     paths = tuple(dict.fromkeys(path for part in parts if (path := _get_path(part))))
     if verb == "read" and paths:
         targets = " ".join(f"{_get_path(part)} {_get_read_range(part)}".rstrip() for part in parts if _get_path(part))
-        return CallEffect(f"read {targets}", paths)
+        first, count = parse_read_range(dict(inputs)) or (1, 0)
+        lines_read = (range(first, first + count),) if count and len(parts) == 1 else ()
+        return CallEffect(f"read {targets}", paths, lines_read=lines_read)
     if verb == "edit":
         return _analyze_edit(inputs, paths)
     if verb == "search":
@@ -161,7 +166,9 @@ def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
             folder = posixpath.join(folder, piece[1])
         elif piece[0] in tools.COMMANDS["file_printers"] or piece[0] in tools.COMMANDS["with_pattern"]:
             reads += [posixpath.normpath(posixpath.join(folder, path)) for path in _find_command_files(piece)]
-    return CallEffect(f"$ {' '.join(command_line.split())}", tuple(reads))
+    lines = _PRINTED_LINES.findall(command_line) if len(reads) == 1 and "sed -n" in command_line else ()
+    lines_read = tuple(range(int(first), int(last) + 1) for first, last in lines)
+    return CallEffect(f"$ {' '.join(command_line.split())}", tuple(reads), lines_read=lines_read)
 
 
 def _split_commands(command: str, is_separator: Callable[[str], bool]) -> list[list[str]]:

@@ -106,6 +106,16 @@ EDIT = (
 UNRELATED = ("Edit", {"file_path": "/src/app/blocks.py", "old_string": "x = 1", "new_string": "x = 2"}, "ok")
 
 
+def _print_lines(lines: str, *more_files: str) -> Any:
+    """Return a step that prints lines of a file with sed."""
+    return "Bash", {"command": " ".join([f"sed -n '{lines}p' /src/app/blocks.py", *more_files])}, CODE
+
+
+def _read_lines(**lines: int) -> Any:
+    """Return a step that reads lines of a file."""
+    return "Read", {"file_path": "/src/app/blocks.py", **lines}, NUMBERED
+
+
 class TestRefetch:
     def test_the_same_file_is_read_again(self) -> None:
         (case,) = dropped_first(READ, NOTHING, READ)
@@ -194,6 +204,27 @@ class TestRefetch:
         part = ("Read", {"file_path": "/src/app/blocks.py", "limit": 3}, "\n".join(NUMBERED.splitlines()[:3]))
         whole = ("Read", {"file_path": "/src/app/blocks.py"}, NUMBERED + "\n     7→and this\n     8→and that")
         assert [case.tier for case in dropped_first(part, NOTHING, whole)] == ["re-fetch"]
+
+    @pytest.mark.parametrize(
+        ("first", "second", "cases"),
+        [
+            (_print_lines("1,6"), _print_lines("7,12"), 0),
+            (_print_lines("1,6"), _print_lines("6,12"), 0),  # one line of six is not enough
+            (_print_lines("1,6"), _print_lines("4,12"), 1),
+            (_print_lines("1,3p;20,26"), _print_lines("7,12p;24,40"), 1),
+            (_print_lines("1,3p;20,26"), _print_lines("7,12p;30,40"), 0),
+            (_read_lines(offset=1, limit=6), _print_lines("7,12"), 0),
+            (_read_lines(limit=6), _read_lines(offset=7, limit=6), 0),
+            (_read_lines(offset=1, limit=6), _read_lines(offset=3), 1),  # to the end of the file
+            (_read_lines(), _read_lines(offset=7, limit=6), 1),
+            (_print_lines("1,6", "a.py"), _print_lines("7,12", "a.py"), 1),  # it is not known of which file
+        ],
+    )
+    def test_another_part_of_a_file_may_have_like_lines(self, first: Any, second: Any, cases: int) -> None:
+        assert len(dropped_first(first, NOTHING, second)) == cases
+
+    def test_an_edit_may_have_moved_the_lines_of_a_file(self) -> None:
+        assert dropped_first(_print_lines("1,6"), UNRELATED, _print_lines("7,12"))
 
     def test_another_file_of_that_name_is_another_file(self) -> None:
         assert not dropped_first(READ, NOTHING, ("Read", {"file_path": "/src/old/blocks.py"}, NUMBERED))

@@ -37,7 +37,7 @@ class CallEffect(NamedTuple):
     Attributes:
         fetch_key: key that calls with the same content share; empty if the call fetches nothing or only checks a state.
         inserted_text: the new text of an edit; empty if unknown.
-        lines_read: ranges of line numbers (from 1) of the one file that the call reads; empty if unknown.
+        lines_read: first and last numbers of the lines that the call reads of its one file; empty if unknown.
     """
 
     fetch_key: str = ""
@@ -46,7 +46,7 @@ class CallEffect(NamedTuple):
     replaced_texts: tuple[str, ...] = ()
     written_text: str = ""
     inserted_text: str = ""
-    lines_read: tuple[range, ...] = ()
+    lines_read: tuple[tuple[int, int], ...] = ()
 
     def concerns(self, files: Iterable[str]) -> bool:
         """Return whether the call reads or changes any of these files."""
@@ -70,7 +70,7 @@ def analyze_call(tool: str, arguments: object) -> CallEffect:
     if verb == "read" and paths:
         targets = " ".join(f"{_get_path(part)} {_get_read_range(part)}".rstrip() for part in parts if _get_path(part))
         first, count = parse_read_range(dict(inputs)) or (1, 0)
-        lines_read = (range(first, first + count),) if count and len(parts) == 1 else ()
+        lines_read = ((first, first + count - 1),) if count and len(parts) == 1 else ()
         return CallEffect(f"read {targets}", paths, lines_read=lines_read)
     if verb == "edit":
         return _analyze_edit(inputs, paths)
@@ -167,7 +167,7 @@ def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
         elif piece[0] in tools.COMMANDS["file_printers"] or piece[0] in tools.COMMANDS["with_pattern"]:
             reads += [posixpath.normpath(posixpath.join(folder, path)) for path in _find_command_files(piece)]
     lines = _PRINTED_LINES.findall(command_line) if len(reads) == 1 and "sed -n" in command_line else ()
-    lines_read = tuple(range(int(first), int(last) + 1) for first, last in lines)
+    lines_read = tuple((int(first), int(last)) for first, last in lines)
     return CallEffect(f"$ {' '.join(command_line.split())}", tuple(reads), lines_read=lines_read)
 
 

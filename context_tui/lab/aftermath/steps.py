@@ -9,11 +9,10 @@ message that a person typed and that begins with one of ``CORRECTION_FORMS``.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from context_tui.lab.regret.tool_calls import CallEffect, analyze_call, get_command_line, is_same_file
+from context_tui.lab.regret.tool_calls import CallEffect, analyze_call, get_command_line
 from context_tui.lab.regret.tools import classify_tool
 from context_tui.session.jsontext import compact_text
 from context_tui.session.session import Session
@@ -130,7 +129,7 @@ class _StepBuilder:
                 known = self._find_fetched(kind, target, effect)
                 edits = self.edits[known.edits :] if known else []
                 if kind == "read":
-                    edits = [edit for edit in edits if _touches(edit, effect.read_paths)]
+                    edits = [edit for edit in edits if edit.concerns(effect.read_paths)]
                 self._add_repeat(step, kind, target, message, None if edits else known)
 
     def _find_fetched(self, kind: RepeatKind, target: str, effect: CallEffect) -> _Target | None:
@@ -142,10 +141,6 @@ class _StepBuilder:
         if target and known is not None:
             step.repeats.append(Repeat(kind, target, known.message))
         self.fetched[kind, target] = _Target(message, len(self.edits))
-
-
-def _touches(edit: CallEffect, paths: Sequence[str]) -> bool:
-    return any(is_same_file(changed, path) for changed in edit.changed_paths for path in paths)
 
 
 def _find_target(tool: str, arguments: Any, effect: CallEffect) -> tuple[RepeatKind, str]:

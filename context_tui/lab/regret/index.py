@@ -31,10 +31,8 @@ from context_tui.lab.regret.fetches import Fetch, FetchLog
 from context_tui.lab.regret.needles import (
     cut_excerpt,
     extract_block_text,
-    find_cited_lines,
     find_lines,
     find_paths,
-    find_shown_lines,
     find_tokens,
     is_common_file,
     is_distinctive_line,
@@ -242,8 +240,7 @@ class _UseIndexer:
                     self.lines.add(row, self.edited_lines[row])
                 if effect.written_text:
                     self.rewritten_lines[row] = list(filter(is_distinctive_line, find_lines(effect.written_text)))
-            found = dict.fromkeys([*find_tokens(text), *find_cited_lines(text)])  # in order: ties go to the first
-            self.tokens.add(row, filter(weigh_token, found))
+            self.tokens.add(row, filter(weigh_token, find_tokens(text)))
             self.paths.add(row, find_paths(text))
             self.lines.add(row, find_lines(text.replace("`", "\n")))
 
@@ -279,8 +276,7 @@ class _UseIndexer:
             return
         for row, block in self._read_blocks(message):
             if text := extract_block_text(block):
-                tokens = find_tokens(text) | find_cited_lines(text) | find_shown_lines(text)
-                self.tokens.add(row, tokens & self.tokens.rows.keys())
+                self.tokens.add(row, find_tokens(text) & self.tokens.rows.keys())
                 self.paths.add(row, find_paths(text) & self.paths.rows.keys())
                 self.lines.add(row, self.lines.rows.keys() & find_lines(text, 4))
 
@@ -327,7 +323,9 @@ class _UseIndexer:
             for needle, rows in needle_rows.rows.items():
                 weight = weigh(needle)
                 is_line = needle_rows is self.lines
-                if weight and not (is_line and self._begins_with_text(rows[0])):
+                first = rows[0]
+                is_own_phrase = is_line and first in self.texts and self.facts.kind[first] != Kind.TOOL_USE
+                if weight and not is_own_phrase:
                     is_rare = needle_rows is self.tokens or (
                         weight >= MIN_USE_WEIGHT if is_line else is_rare_path(needle)
                     )
@@ -347,10 +345,6 @@ class _UseIndexer:
                     evidence = cut_excerpt(self.texts[row], needle, places[row][needle])
                     use = BlockUse("reference", message, row, needle, evidence, copies, weight)
                     self.uses_by_row[holder].append(use)
-
-    def _begins_with_text(self, row: int) -> bool:
-        """Return whether the first block with a line is the assistant's own text, not a tool call."""
-        return row in self.texts and self.facts.kind[row] != Kind.TOOL_USE
 
     def _is_search(self, row: int) -> bool:
         """Return whether a block is a call that searches or reads, where a name does not occur by chance."""

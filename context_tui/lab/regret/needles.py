@@ -30,9 +30,6 @@ _TASK = re.compile(
 )
 """Matches tasks of a project, without those that most projects have."""
 _SEQUENCE = re.compile(r"\b[0-9]++(?:[-.:;T]++[0-9]++){3,}")
-_CITED_LINES = re.compile(r"(?:\blines? |\.[a-z]{1,5}:)([0-9]{2,4})\b(?:[-–]([0-9]{2,4})\b)?", re.IGNORECASE)
-_SHOWN_LINE = re.compile(r"^(?:[^\s:]{1,200}:)?[ \t]{0,6}([0-9]{2,4})[→\t:|-]", re.MULTILINE)
-"""Match the numbers of lines in prose, and before the lines that reads and searches show."""
 _URL = re.compile(r"\b[a-z]{3,10}://[^\s\"'<>`()\[\]\\]{8,}")
 _STANDARD_URL = re.compile(
     r"https?://(?:www\.w3|json-schema|json\.schemastore|keepachangelog|semver)\.(?:org|com)/"
@@ -122,7 +119,6 @@ def weigh_token(token: str) -> int:
     """Return 2 for a token that nobody writes by chance, 1 for one that counts only with another, 0 for a common word.
 
     Names, numbers, hashes, compounds and addresses weigh 2, shorter names and options 1, names of common libraries 0.
-    Shorter numbers, which :func:`find_cited_lines` finds, weigh 1 if below 100, so that two of them count.
     """
     if "://" in token:
         return 2
@@ -130,8 +126,6 @@ def weigh_token(token: str) -> int:
         return 1 if token[:2] == "--" else 2 if is_compound(token) else 0
     if is_name(token):
         return 0 if token.lower() in _COMMON_NAMES else 2 if len(token) >= MIN_LONG_NAME_LENGTH else 1
-    if token.isdigit() and len(token) < MIN_NUMBER_LENGTH:
-        return len(token) - 1
     return 2 if is_number(token) else 0
 
 
@@ -142,16 +136,6 @@ def find_tokens(text: str) -> KeysView[str]:
     return dict.fromkeys(
         [*_TOKEN.findall(text), *compounds, *tasks, *_SEQUENCE.findall(text), *_find_urls(text)]
     ).keys()
-
-
-def find_cited_lines(text: str) -> KeysView[str]:
-    """Return the numbers of lines that a text refers to, as in ``lines 85-91`` and ``app.py:120``, in order."""
-    return dict.fromkeys(number for numbers in _CITED_LINES.findall(text) for number in numbers if number).keys()
-
-
-def find_shown_lines(text: str) -> set[str]:
-    """Return the line numbers that a listing shows before its lines."""
-    return {*_SHOWN_LINE.findall(text)}
 
 
 def _find_urls(text: str) -> Iterator[str]:

@@ -20,7 +20,7 @@ from context_tui.lab.replay.result import NEVER_REMOVED
 from context_tui.lab.replay.walk import replay
 
 JUDGEMENTS = Path(__file__).resolve().parents[1] / "tests" / "data" / "regret_cases.jsonl"
-DRAWS = ("first draw", "second draw", "third draw", "fourth draw", "fifth draw", "sixth draw", "seventh draw")
+DRAWS = tuple(f"{each} draw" for each in "first second third fourth fifth sixth seventh eighth".split())
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Judgement:
         message, block: position of the dropped block; None for a call.
         later, later_block: the message that uses it, and the number of the block if it is a call.
         needed: whether both readers (in the first draw, the one reader) said that dropped content was needed.
+        window: the context window in tokens that the policy was given; None for that of the file.
     """
 
     session: str
@@ -47,6 +48,7 @@ class Judgement:
     later_block: int | None
     needed: bool
     reason: str
+    window: int | None = None
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,13 @@ def score_judgements(judgements: Sequence[Judgement], folder: Path) -> Iterator[
     """Yield an outcome for each judgement, in order."""
     for name, group in groupby(judgements, lambda each: each.session):
         recording = Recording(ct.open_session(f"{folder}/{name}"))
-        uses, contexts = build_use_index(recording), dict[str, RemainingContext]()
+        uses, contexts = build_use_index(recording), dict[tuple[str, int | None], RemainingContext]()
         for each in group:
-            if each.policy not in contexts:
-                contexts[each.policy] = RemainingContext(replay(recording, each.policy), uses)
-            found = _find_lost_rows(contexts[each.policy], each.later)
+            key = each.policy, each.window
+            if key not in contexts:
+                run = replay(recording.session if each.window else recording, each.policy, window=each.window)
+                contexts[key] = RemainingContext(run, uses)
+            found = _find_lost_rows(contexts[key], each.later)
             facts = recording.session.facts
             if each.message is None or each.block is None:
                 yield Outcome(each, any(tier != "reference" for tier, _ in found))

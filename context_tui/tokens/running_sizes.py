@@ -89,9 +89,8 @@ class RunningSizes:
 
     def count_images(self, epoch: Epoch, at: int) -> Images:
         """Count the images in the context before message *at*, without those in cleared results."""
-        if not self._facts.image_rows:
-            return Images()
-        return Images(_sum_ranges(self._image_counts, epoch, at), _sum_ranges(self._image_tokens, epoch, at))
+        counts = (self._image_counts, self._image_tokens) if self._facts.image_rows else ()
+        return Images(*(_sum_ranges(each, epoch, at) for each in counts))
 
     def find_last_assistant(self, epoch: Epoch, at: int) -> int:
         """Return the last assistant message in the context before message *at*, or -1 if there is none."""

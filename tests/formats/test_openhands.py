@@ -13,6 +13,7 @@ from context_tui.formats.openhands import OpenHandsFormat
 from context_tui.formats.opening import detect_format, open_session, sessions_in
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag
+from context_tui.text.sanitize import MAX_NAME_LENGTH
 from tests.formats.histories import columns, opened, put
 
 FORM = OpenHandsFormat()
@@ -336,6 +337,16 @@ def test_rows_of_an_evaluation_with_pairs(tmp_path: Path) -> None:
     assert min(first.facts.call_result) >= 0 and first.turns == 1
     second = opened(FORM, path, "1")
     assert len(second) == 6 and [problem.what for problem in second.facts.problems] == ["holds no history"]
+
+
+def test_the_name_of_an_evaluation_may_be_anything(tmp_path: Path) -> None:
+    deep: dict[str, Any] = {"a": 1}
+    for _ in range(60):
+        deep = {"a": deep}
+    path = tmp_path / "output.jsonl"
+    path.write_text(json.dumps({"instance_id": deep, "history": HISTORY, "metadata": {}}))
+    (info,) = sessions_in(path)
+    assert info.title.startswith('{"a":{"a"') and len(info.title) <= MAX_NAME_LENGTH
 
 
 def test_recordings(shared: Path) -> None:

@@ -369,6 +369,25 @@ def test_a_large_database_is_listed_without_looking_into_it(tmp_path: Path, monk
     assert open_session(f"{path}#claude/branch-1").facts.problems == []
 
 
+@pytest.mark.parametrize("functions", [5, "run", None, {"name": "run"}, [3]])
+def test_a_tool_of_gemini_without_a_list_of_functions(tmp_path: Path, functions: Any) -> None:
+    records = logs.make_gemini_records()
+    for each in records:
+        each["request"]["body"]["tools"] = [{"functionDeclarations": functions}]
+    path = tmp_path / "lines.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in records))
+    assert len(open_session(path)) == 4
+
+
+def test_a_request_whose_tool_describes_a_record_is_no_recording(tmp_path: Path) -> None:
+    (record, *_) = logs.make_records(logs.make_run())
+    tool = {"type": "function", "function": {"name": "show", "parameters": {"type": record}}}
+    request = {"model": "m", "messages": [{"role": "user", "content": "Show it."}], "tools": [tool]}
+    path = tmp_path / "request.json"
+    path.write_text(json.dumps(request, separators=(",", ":")))
+    assert open_session(path).info.format == "openai"
+
+
 def test_a_torn_line_and_a_missing_part(tmp_path: Path) -> None:
     records = logs.make_records(logs.make_run())
     bundle = logs.make_bundle(records)

@@ -22,7 +22,7 @@ from context_tui.formats.kit.document_scanner import DocumentScanner, DocumentSh
 from context_tui.formats.kit.files import find_home_folder, list_entries, make_unreadable_error, read_whole_file
 from context_tui.formats.kit.heads import parse_first_values
 from context_tui.formats.kit.message_builder import MessageBuilder, ParsedRecord
-from context_tui.formats.kit.values import as_list, as_object, list_objects, parse_id
+from context_tui.formats.kit.values import as_list, as_object, format_title, list_objects, parse_id
 from context_tui.formats.openhands.events import EventView, parse_event, parse_usages
 from context_tui.formats.openhands.legacy import LegacyEventParser
 from context_tui.session.facts import Usage
@@ -170,7 +170,7 @@ class OpenHandsFormat(Format):
             raise UnreadableSession(f"{path}: one event of an OpenHands conversation; open {conversation}")
         runs = read_histories(path)
         infos = document_scanner.list_document_sessions(path, self.name, OpenHandsShape, runs)
-        names = [parse_id(run.get("instance_id")) for run in runs]
+        names = [format_title(parse_id(run.get("instance_id"))) for run in runs]
         return [replace(info, title=name or info.title) for info, name in zip(infos, names, strict=True)]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +17,9 @@ from context_tui.formats.requests.session_file import SessionFileRequests
 from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["ClaudeCodeRequestsFormat", "ClaudeTapFormat"]
+
+_FIRST_RECORD = re.compile(rb'\[?\s*\{([^{\[]*)"(request|messages)":')
+"""Matches the start of a record, and the members before its first object or list."""
 
 
 @lru_cache(maxsize=4)
@@ -81,10 +85,9 @@ class ClaudeTapFormat(RequestLogFormat):
         start = head.lstrip()[:4_000]
         if tap.TRACE_MARK.encode() in start[:100]:
             return Claim(97, "a bundle of claude-tap")
-        if start.startswith(b"{") and all(name in start for name in (b'"turn":', b'"duration_ms":', b'"request":')):
-            return Claim(96, "records of claude-tap")
-        if start.startswith(b"[") and all(name in start for name in (b'"turn":', b'"duration_ms":', b'"messages":')):
-            return Claim(96, "turns exported by claude-tap")
+        first = _FIRST_RECORD.match(start)
+        if first and b'"turn":' in first[1] and b'"duration_ms":' in first[1]:
+            return Claim(96, "records of claude-tap" if first[2] == b"request" else "turns exported by claude-tap")
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:

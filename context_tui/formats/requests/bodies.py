@@ -20,7 +20,7 @@ from context_tui.formats.kit.documents import Element, Run, decode_element, deco
 from context_tui.formats.kit.message_builder import MessageRecord, ParsedRecord, find_message, validated
 from context_tui.formats.kit.prompts import build_part
 from context_tui.formats.kit.usage import parse_usage
-from context_tui.formats.kit.values import as_list, as_object, parse_blocks, parse_id, parse_usage_or_note
+from context_tui.formats.kit.values import as_list, as_object, list_objects, parse_blocks, parse_id, parse_usage_or_note
 from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.formats.openai.reader import OpenAIShape
 from context_tui.formats.responses import ResponsesShape
@@ -172,7 +172,8 @@ class Request:
         """Return the tool schemas as sent. Gemini's are split so that there is one for each function."""
         tools = self.run.get("tools")
         if self.api is GEMINI:
-            return [each for tool in parse_tool_schemas(tools) for each in tool.get("functionDeclarations") or [tool]]
+            tools = parse_tool_schemas(tools)
+            return [each for tool in tools for each in list_objects(tool.get("functionDeclarations")) or [tool]]
         return tools
 
 

@@ -192,9 +192,7 @@ def _list_changes(read: Fetch, edits: Sequence[_FileEdits]) -> list[int]:
 def _count_lines_read_by_both(one: Fetch, other: Fetch) -> float:
     """Return how many lines of a file two reads ask for, or infinity if that is unknown."""
     pairs = [*product(one.effect.lines_read, other.effect.lines_read)]
-    overlaps = (
-        min(last, other_last) - max(first, other_first) + 1 for (first, last), (other_first, other_last) in pairs
-    )
+    overlaps = (min(lines[1], others[1]) - max(lines[0], others[0]) + 1 for lines, others in pairs)
     return sum(overlap for overlap in overlaps if overlap > 0) if pairs else inf
 
 

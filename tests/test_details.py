@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -96,7 +97,7 @@ def test_a_file_of_something_else_is_left_as_it_is(
     cache.write_bytes(b"SQLite format 3\0" * 99 if content == "signature" else b"my notes\n" * 99)
     if content == "database":
         cache.unlink()
-        with sqlite3.connect(cache) as database:
+        with closing(sqlite3.connect(cache)) as database, database:
             database.execute("CREATE TABLE notes (text)")
     cache.chmod(0o644)
     before = cache.read_bytes()
@@ -112,7 +113,7 @@ def test_entries_of_another_kind_are_nothing(tmp_path: Path, file: Path) -> None
     cache = tmp_path / "cache.db"
     kept(cache, file)
     for told in ("", "[]", "{}", "[1, 2]", "null", '[[1], [[]], "x"]', "[" * 9999):
-        with sqlite3.connect(cache) as database:
+        with closing(sqlite3.connect(cache)) as database, database:
             database.execute("UPDATE details SET told = ?", (told,))
         assert SessionCache(cache).get(str(file), "", "title") is None
 
@@ -137,7 +138,7 @@ def test_two_programs_share_it(tmp_path: Path, file: Path) -> None:
     first.flush()
     second.flush()
     assert (first.get(str(other), "", "title"), second.get(str(file), "", "title")) == ("two", "one")
-    with sqlite3.connect(cache) as busy:
+    with closing(sqlite3.connect(cache)) as busy:
         busy.execute("BEGIN EXCLUSIVE")
         first.put(str(file), "", "title", "new", read_stamps([file]))
         first.flush()  # in use: it is not waited for long

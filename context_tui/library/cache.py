@@ -13,6 +13,7 @@ import os
 import sqlite3
 import stat
 import time
+import weakref
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import pairwise
@@ -174,6 +175,7 @@ class SessionCache:
                 self._path = None
             return None
         self._database = database
+        weakref.finalize(self, database.close)  # else Python 3.13 and newer warn
         return database
 
     def _handle_failure(self, error: sqlite3.Error) -> None:

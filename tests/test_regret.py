@@ -223,6 +223,13 @@ class TestRefetch:
     def test_another_part_of_a_file_may_have_like_lines(self, first: Any, second: Any, cases: int) -> None:
         assert len(dropped_first(first, NOTHING, second)) == cases
 
+    @pytest.mark.parametrize("folder", ["/src/app", "src", "."])
+    def test_a_search_in_a_folder_shows_lines_of_its_files(self, folder: str) -> None:
+        found = "\n".join(f"app/blocks.py:{number}:{line}" for number, line in enumerate(CODE.splitlines(), 1))
+        search = ("Grep", {"pattern": "e", "path": folder, "output_mode": "content"}, found)
+        assert [case.tier for case in dropped_first(search, NOTHING, READ)] == ["re-fetch"]
+        assert not dropped_first(search, NOTHING, ("Read", {"file_path": "/src/app/names.py"}, NUMBERED))
+
     def test_an_edit_may_have_moved_the_lines_of_a_file(self) -> None:
         assert dropped_first(_print_lines("1,6"), UNRELATED, _print_lines("7,12"))
 

@@ -129,9 +129,10 @@ class FetchLog:
                 sample = lines[:: len(lines) // MAX_SAMPLE_LINES + 1]
                 self.refetches.append(Refetch(source.row, call_message, call_row, fetch.effect, sample, min_lines))
         self._by_key[fetch.effect.fetch_key].append(fetch)
-        if fetch.effect.read_paths:
-            self.add_file_lines(fetch)
-        else:
+        self.add_file_lines(fetch)
+        if not all(
+            "." in _get_file_name(path).strip(".") for path in fetch.effect.read_paths or [""]
+        ):  # a search in folders
             self.add_source(fetch)
 
     def _find_shown_parts(self, read: Fetch) -> Iterator[tuple[Fetch, list[str], int]]:

@@ -130,9 +130,8 @@ class FetchLog:
                 self.refetches.append(Refetch(source.row, call_message, call_row, fetch.effect, sample, min_lines))
         self._by_key[fetch.effect.fetch_key].append(fetch)
         self.add_file_lines(fetch)
-        if not all(
-            "." in _get_file_name(path).strip(".") for path in fetch.effect.read_paths or [""]
-        ):  # a search in folders
+        # A search in folders shows files that its call does not name.
+        if not all("." in _get_file_name(path).strip(".") for path in fetch.effect.read_paths or [""]):
             self.add_source(fetch)
 
     def _find_shown_parts(self, read: Fetch) -> Iterator[tuple[Fetch, list[str], int]]:

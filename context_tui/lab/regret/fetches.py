@@ -120,16 +120,17 @@ class FetchLog:
         edits = _find_files(self._edits, fetch.effect.read_paths) if parts else []
         changes = _list_changes(fetch, edits)
         for source, lines, min_lines in parts:
-            is_unedited = all(each.last <= source.message for each in edits)
-            if is_unedited and _count_lines_read_by_both(source, fetch) < min_lines:
+            is_edited = any(each.last > source.message for each in edits)
+            if not is_edited and _count_lines_read_by_both(source, fetch) < min_lines:
                 continue  # two parts of a file have like lines
-            if self._was_edited_since(source, fetch, len(lines), edits, changes):
+            if self._has_changed_since(source, fetch, len(lines), changes, is_edited=is_edited):
                 self.stale[source.row].append(call_message)
             else:
                 sample = lines[:: len(lines) // MAX_SAMPLE_LINES + 1]
                 self.refetches.append(Refetch(source.row, call_message, call_row, fetch.effect, sample, min_lines))
         self._by_key[fetch.effect.fetch_key].append(fetch)
-        self.add_file_lines(fetch)
+        if fetch.effect.read_paths:
+            self.add_file_lines(fetch)
         # A search in folders shows files that its call does not name.
         if not all("." in _get_file_name(path).strip(".") for path in fetch.effect.read_paths or [""]):
             self.add_source(fetch)
@@ -167,8 +168,8 @@ class FetchLog:
         enough = SAME_RESULT_SHARE * len(lines)
         return next((each for each in earlier if len(lines.intersection(each.lines)) >= enough), None)
 
-    def _was_edited_since(
-        self, source: Fetch, new: Fetch, shown: int, edits: Iterable[_FileEdits], changes: Sequence[int]
+    def _has_changed_since(
+        self, source: Fetch, new: Fetch, shown: int, changes: Sequence[int], *, is_edited: bool
     ) -> bool:
         """Return whether edits since an earlier block changed many of the lines that a new result shows.
 
@@ -177,8 +178,7 @@ class FetchLog:
         """
         if not new.effect.read_paths:
             return self._last_edit > source.message and set(new.lines) != set(source.lines)
-        is_same_read = source.effect.fetch_key == new.effect.fetch_key
-        if is_same_read and any(each.last > source.message for each in edits):
+        if is_edited and source.effect.fetch_key == new.effect.fetch_key:
             return True
         return len(changes) - bisect_right(changes, source.message) >= max(CHANGED_SHARE * shown, 1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,6 +37,7 @@ MIN_FETCHED_CHARS = 40
 """Minimum length of a result in characters."""
 
 
+_is_path = re.compile(r"[\w./\\@~:+-]+").fullmatch
 _T = TypeVar("_T")
 _ByFile = dict[str, dict[str, _T]]
 """Items by the name of a file and, as other files may have that name, by its path."""
@@ -199,7 +201,7 @@ def _count_lines_read_by_both(one: Fetch, other: Fetch) -> float:
 def _find_specific_lines(fetch: Fetch) -> Iterator[str]:
     """Yield the lines with several words that stand once in a block."""
     counts = Counter(fetch.lines)
-    return (line for line, n in counts.items() if n == 1 and len(line) >= MIN_SHOWN_LENGTH and " " in line)
+    return (line for line, n in counts.items() if n == 1 and len(line) >= MIN_SHOWN_LENGTH and not _is_path(line))
 
 
 def _reach_end(lines: Iterable[str], one: Sequence[str], other: Sequence[str]) -> bool:

@@ -29,6 +29,7 @@ from typing import Any, Literal, NamedTuple
 
 from context_tui.lab.regret.fetches import Fetch, FetchLog
 from context_tui.lab.regret.needles import (
+    PhraseFinder,
     cut_excerpt,
     extract_block_text,
     find_lines,
@@ -200,8 +201,11 @@ class _UseIndexer:
         for message in sent_messages:
             self._log_fetches(message, fetches, is_reply=message in replies)
         self.lines.rows |= {line: [] for refetch in fetches.refetches for line in refetch.lines}
+        phrases = PhraseFinder(
+            chain(*self.edited_lines.values(), (line for refetch in fetches.refetches for line in refetch.lines))
+        )
         for message in sent_messages:
-            self._index_sources(message, is_reply=message in replies)
+            self._index_sources(message, phrases, is_reply=message in replies)
         self._remove_prompt_needles()
         for needle_rows in (self.tokens, self.paths, self.lines):
             needle_rows.sort_rows(self.owner)
@@ -268,17 +272,18 @@ class _UseIndexer:
             else:
                 fetches.add_source(fetch)
 
-    def _index_sources(self, message: int, *, is_reply: bool) -> None:
+    def _index_sources(self, message: int, phrases: PhraseFinder, *, is_reply: bool) -> None:
         """Index the blocks of a message by the needles in them; in a reply, only by lines."""
         if is_reply:
             for row in self.facts.blocks_of(message):
-                self.lines.add(row, self.lines.rows.keys() & find_lines(self.texts.get(row, ""), 4))
+                text = self.texts.get(row, "")
+                self.lines.add(row, (self.lines.rows.keys() & find_lines(text, 4)) | phrases.find(text))
             return
         for row, block in self._read_blocks(message):
             if text := extract_block_text(block):
                 self.tokens.add(row, find_tokens(text) & self.tokens.rows.keys())
                 self.paths.add(row, find_paths(text) & self.paths.rows.keys())
-                self.lines.add(row, self.lines.rows.keys() & find_lines(text, 4))
+                self.lines.add(row, (self.lines.rows.keys() & find_lines(text, 4)) | phrases.find(text))
 
     def _remove_prompt_needles(self) -> None:
         """Remove the needles of the system prompt and of tool descriptions, which every context has."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, KeysView
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, KeysView
 from itertools import chain, pairwise
 from typing import Any
 
@@ -19,6 +20,8 @@ MIN_NAME_LENGTH, MIN_NUMBER_LENGTH, MIN_HASH_LENGTH, MIN_LINE_LENGTH, MIN_STEM_L
 MIN_LONG_NAME_LENGTH, MIN_LONG_STEM_LENGTH, MIN_SLUG_LENGTH = 8, 6, 20
 """Minimum lengths of an identifier that counts alone, a stem that few folders share, and an id of words."""
 MAX_NAME_LENGTH, MAX_LINE_LENGTH = 80, 400
+MIN_PHRASE_WORDS = 3
+"""Minimum number of words by which a line is recognised in another form."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9_]{5,}")
 _COMPOUND = re.compile(
@@ -57,6 +60,7 @@ _FRAME = re.compile(
     r"|\[(?:The command completed|Command finished|Current working directory|Python interpreter)\b.*"
 )
 """Matches a line that frames results, such as ``<returncode>0</returncode>``."""
+_WORD, _ESCAPE = re.compile(r"\w+|[^\w\s]"), re.compile(r"\\[ntr]?|\^I")
 _CAMEL = re.compile(r"[a-z0-9][A-Z]").search
 _is_specific = re.compile(
     r"(?!\.git|\.local|node_modules|__tests__|[0-9.]+$)(?=.{4})(?:.*[-_@0-9]|.*[a-z][A-Z]|.*\.\w)"
@@ -196,6 +200,35 @@ def find_lines(text: str, min_length: int = MIN_LINE_LENGTH) -> list[str]:
     """Return the lines in a text that are neither too short nor too long, without line numbers and diff signs."""
     lines = (line for line in map(str.strip, _LINE.findall(text)) if min_length <= len(line) <= MAX_LINE_LENGTH)
     return [line for line in lines if not (line[0] in "<HCWOEP[" and _FRAME.fullmatch(line))]
+
+
+class PhraseFinder:
+    """Search for lines in other forms: in a longer line, with escapes, or with other punctuation.
+
+    Args:
+        lines: the lines to find; those of fewer than :data:`MIN_PHRASE_WORDS` words are left out.
+    """
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        self._lengths: dict[tuple[str, ...], set[int]] = defaultdict(set)
+        for line in dict.fromkeys(lines):
+            words = tuple(_split_words(line))
+            if len(words) >= MIN_PHRASE_WORDS:
+                self._lines[words].append(line)
+                self._lengths[words[:MIN_PHRASE_WORDS]].add(len(words))
+
+    def find(self, text: str) -> set[str]:
+        """Return the lines whose words a text has in the same order, one after the other."""
+        words, found = _split_words(text), set[str]()
+        for start, first_words in enumerate(zip(words, words[1:], words[2:], strict=False)):
+            for length in self._lengths.get(first_words, ()):
+                found.update(self._lines.get(tuple(words[start : start + length]), ()))
+        return found
+
+
+def _split_words(text: str) -> list[str]:
+    return _WORD.findall(_ESCAPE.sub(" ", text))
 
 
 def is_distinctive_line(line: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
@@ -50,6 +50,7 @@ class Fetch(NamedTuple):
     message: int
     effect: CallEffect
     lines: list[str]
+    numbers: Mapping[str, str]
 
 
 class Refetch(NamedTuple):
@@ -116,13 +117,14 @@ class FetchLog:
         """Add a tool result, given the message and row of its call, and record whether it repeats an earlier fetch."""
         if sum(map(len, fetch.lines)) < MIN_FETCHED_CHARS:
             return
-        parts = list(self._find_shown_parts(fetch)) if fetch.effect.read_paths else []
+        edits = _find_files(self._edits, fetch.effect.read_paths)
+        last_edit = max((each.last for each in edits), default=-1)
+        parts = list(self._find_shown_parts(fetch, last_edit)) if fetch.effect.read_paths else []
         if not parts and (same := self._find_same_result(fetch)):
             parts = [(same, list(dict.fromkeys(fetch.lines)), 1)]
-        edits = _find_files(self._edits, fetch.effect.read_paths) if parts else []
-        changes = _list_changes(fetch, edits)
+        changes = _list_changes(fetch, edits) if parts else []
         for source, lines, min_lines in parts:
-            is_edited = any(each.last > source.message for each in edits)
+            is_edited = last_edit > source.message
             if not is_edited and _count_lines_read_by_both(source, fetch) < min_lines:
                 continue  # two parts of a file have like lines
             if self._has_changed_since(source, fetch, len(lines), changes, is_edited=is_edited):
@@ -137,26 +139,31 @@ class FetchLog:
         if not all("." in _get_file_name(path).strip(".") for path in fetch.effect.read_paths or [""]):
             self.add_source(fetch)
 
-    def _find_shown_parts(self, read: Fetch) -> Iterator[tuple[Fetch, list[str], int]]:
+    def _find_shown_parts(self, read: Fetch, last_edit: int) -> Iterator[tuple[Fetch, list[str], int]]:
         """Yield earlier blocks that show a read's files, the lines of each that it repeats, and how many suffice."""
         paths = read.effect.read_paths
         sources_by_line = [*_find_files(self._sources, paths), self._source_of_line]
         shown: dict[int, list[str]] = defaultdict(list)
         sources: dict[int, Fetch] = {}
         concerns: dict[int, bool] = {}
+        placed = Counter[int]()
         for line in _find_specific_lines(read):
             candidates = [source for by_line in sources_by_line if (source := by_line.get(line))]
             for source in sorted(candidates, key=lambda source: -source.row):
+                number, other = read.numbers.get(line), source.numbers.get(line)
+                if number and other and number != other and source.message > last_edit:
+                    continue
                 if source.row not in concerns:
                     concerns[source.row] = self._concerns(source, paths)
                 if concerns[source.row]:
                     shown[source.row].append(line)
+                    placed[source.row] += bool(number) and number == other
                     sources[source.row] = source
                     break
         line_count = sum(len(line) >= MIN_SHOWN_LENGTH for line in read.lines)
         fewest = min(MIN_ADJOINING_LINES, max(2, round(MIN_SHOWN_SHARE * line_count)))
         for row, lines in shown.items():
-            is_long = len(lines) >= MIN_SHOWN_LINES
+            is_long = len(lines) >= MIN_SHOWN_LINES or placed[row] >= fewest
             if is_long or (len(lines) >= fewest and _reach_end(lines, sources[row].lines, read.lines)):
                 yield sources[row], lines, fewest
 
@@ -201,7 +208,7 @@ def _count_lines_read_by_both(one: Fetch, other: Fetch) -> float:
 def _find_specific_lines(fetch: Fetch) -> Iterator[str]:
     """Yield the lines with several words that stand once in a block."""
     counts = Counter(fetch.lines)
-    return (line for line, n in counts.items() if n == 1 and len(line) >= MIN_SHOWN_LENGTH and not _is_path(line))
+    return (line for line, n in counts.items() if n == 1 and (line in fetch.numbers or len(line) >= MIN_SHOWN_LENGTH and not _is_path(line)))
 
 
 def _reach_end(lines: Iterable[str], one: Sequence[str], other: Sequence[str]) -> bool:

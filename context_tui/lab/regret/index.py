@@ -33,6 +33,7 @@ from context_tui.lab.regret.needles import (
     cut_excerpt,
     extract_block_text,
     find_lines,
+    find_numbered_lines,
     find_paths,
     find_tokens,
     is_common_file,
@@ -255,7 +256,7 @@ class _UseIndexer:
             for row in facts.blocks_of(message):
                 effect = self.effects.get(row)
                 if effect and (text := effect.written_text or effect.inserted_text):
-                    fetches.add_file_lines(Fetch(row, message, effect, find_lines(text, 4)))
+                    fetches.add_file_lines(Fetch(row, message, effect, find_lines(text, 4), {}))
             return
         for row, block in self._read_blocks(message):
             is_result = facts.kind[row] == Kind.TOOL_RESULT
@@ -266,7 +267,9 @@ class _UseIndexer:
             if effect.changed_paths:
                 fetches.add_edit(effect, self.owner[call_row])
                 continue
-            fetch = Fetch(row, message, effect, find_lines(extract_block_text(block), 4))
+            lines = find_numbered_lines(extract_block_text(block), 4)
+            numbers = {line: number for number, line in lines if number}
+            fetch = Fetch(row, message, effect, [line for _, line in lines], numbers)
             if effect.fetch_key:
                 fetches.add_fetch(fetch, self.owner[call_row], call_row)
             else:

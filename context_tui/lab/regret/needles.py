@@ -49,7 +49,7 @@ _PATH = re.compile(r"[A-Za-z0-9_.@~/\\-]{6,}")
 _is_choice = re.compile(r"[A-Z]\w*/[A-Z]\w*").fullmatch
 """Matches two names in prose with a slash between them, such as ``Git/GitHub``."""
 _LINE = re.compile(
-    r"^(?!$)[ \t]{0,20}(?:(?:(?:[A-Za-z]:)?[\w./\\@~+-]{1,200}[:-])?[0-9]{1,7} ?[→\t:|-])?"
+    r"^(?!$)[ \t]{0,20}(?:(?:(?:[A-Za-z]:)?[\w./\\@~+-]{1,200}[:-])?([0-9]{1,7}) ?[→\t:|-])?"
     r"[ \t]*(?:[+-][ \t]*){0,2}(?:[0-9]{1,7}\.[ \t]+(?:[+-][ \t]*)?)?([^\n]*)",
     re.MULTILINE,
 )
@@ -198,8 +198,13 @@ def is_rare_path(path: str) -> bool:
 
 def find_lines(text: str, min_length: int = MIN_LINE_LENGTH) -> list[str]:
     """Return the lines in a text that are neither too short nor too long, without line numbers and diff signs."""
-    lines = (line for line in map(str.strip, _LINE.findall(text)) if min_length <= len(line) <= MAX_LINE_LENGTH)
-    return [line for line in lines if not (line[0] in "<HCWOEP[" and _FRAME.fullmatch(line))]
+    return [line for _, line in find_numbered_lines(text, min_length)]
+
+
+def find_numbered_lines(text: str, min_length: int) -> list[tuple[str, str]]:
+    """Return the same lines, each after its line number as written in the text, which may be empty."""
+    lines = ((number, line) for number, rest in _LINE.findall(text) if min_length <= len(line := rest.strip()) <= MAX_LINE_LENGTH)
+    return [each for each in lines if not (each[1][0] in "<HCWOEP[" and _FRAME.fullmatch(each[1]))]
 
 
 class PhraseFinder:
@@ -289,7 +294,7 @@ def locate_needles(text: str, needles: Collection[str]) -> dict[str, int]:
     places = chain(
         ((match[0], match.start()) for match in _TOKEN.finditer(text)),
         ((key, match.start()) for match in _PATH.finditer(text) for key in _iter_path_keys(match[0])),
-        ((match[1].strip(), match.start(1)) for match in _LINE.finditer(text)),
+        ((match[2].strip(), match.start(2)) for match in _LINE.finditer(text)),
     )
     for needle, start in places:
         if needle in needles:

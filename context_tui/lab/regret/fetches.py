@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -122,7 +121,7 @@ class FetchLog:
         parts = list(self._find_shown_parts(fetch, last_edit)) if fetch.effect.read_paths else []
         if not parts and (same := self._find_same_result(fetch)):
             parts = [(same, list(dict.fromkeys(fetch.lines)), 1)]
-        changes = _list_changes(fetch, edits) if parts else []
+        changes = _find_changes(fetch, edits) if parts else {}
         for source, lines, min_lines in parts:
             is_edited = last_edit > source.message
             if not is_edited and _count_lines_read_by_both(source, fetch) < min_lines:
@@ -178,7 +177,7 @@ class FetchLog:
         return next((each for each in earlier if len(lines.intersection(each.lines)) >= enough), None)
 
     def _has_changed_since(
-        self, source: Fetch, new: Fetch, shown: int, changes: Sequence[int], *, is_edited: bool
+        self, source: Fetch, new: Fetch, shown: int, changes: Mapping[str, int], *, is_edited: bool
     ) -> bool:
         """Return whether edits since an earlier block changed many of the lines that a new result shows.
 
@@ -189,13 +188,16 @@ class FetchLog:
             return self._last_edit > source.message and set(new.lines) != set(source.lines)
         if is_edited and source.effect.fetch_key == new.effect.fetch_key:
             return True
-        return len(changes) - bisect_right(changes, source.message) >= max(CHANGED_SHARE * shown, 1)
+        lines = set(source.lines)
+        changed = sum(message > source.message for line, message in changes.items() if line not in lines)
+        return changed >= max(CHANGED_SHARE * shown, 1)
 
 
-def _list_changes(read: Fetch, edits: Sequence[_FileEdits]) -> list[int]:
-    """Return the message of the last change of each line that a read shows, or -1, in ascending order."""
-    lines = _find_specific_lines(read) if edits else ()
-    return sorted(max(each.changed.get(line, -1) for each in edits) for line in lines)
+def _find_changes(read: Fetch, edits: Sequence[_FileEdits]) -> dict[str, int]:
+    """Return the message of the last change of each line that a read shows and an edit changed."""
+    lines = set(_find_specific_lines(read)) if edits else set()
+    changes = ((line, max(each.changed.get(line, -1) for each in edits)) for line in lines)
+    return {line: message for line, message in changes if message >= 0}
 
 
 def _count_lines_read_by_both(one: Fetch, other: Fetch) -> float:

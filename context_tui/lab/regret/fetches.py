@@ -160,9 +160,11 @@ class FetchLog:
                     sources[source.row] = source
                     break
         line_count = sum(len(line) >= MIN_SHOWN_LENGTH for line in read.lines)
-        fewest = min(MIN_ADJOINING_LINES, max(2, round(MIN_SHOWN_SHARE * line_count)))
+        enough = min(MIN_ADJOINING_LINES, max(1, round(MIN_SHOWN_SHARE * line_count)))
         for row, lines in shown.items():
-            is_long = len(lines) >= MIN_SHOWN_LINES or placed[row] >= fewest
+            is_placed = placed[row] >= enough
+            fewest = enough if is_placed else max(2, enough)
+            is_long = len(lines) >= MIN_SHOWN_LINES or is_placed
             if is_long or (len(lines) >= fewest and _reach_end(lines, sources[row].lines, read.lines)):
                 yield sources[row], lines, fewest
 

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from math import inf
 from typing import NamedTuple, TypeVar
 
@@ -49,7 +49,7 @@ class Fetch(NamedTuple):
     message: int
     effect: CallEffect
     lines: list[str]
-    numbers: Mapping[str, str]
+    numbers: Mapping[str, list[str]]
 
 
 class Refetch(NamedTuple):
@@ -93,7 +93,7 @@ class FetchLog:
 
     def add_file_lines(self, fetch: Fetch) -> None:
         """Add what a call read or wrote of files, so that later reads are compared with it."""
-        sources = dict.fromkeys(_find_specific_lines(fetch), fetch)
+        sources = dict.fromkeys(chain(*_find_specific_lines(fetch).values()), fetch)
         for path in (*fetch.effect.read_paths, *fetch.effect.changed_paths):
             _get_file(self._sources, path, dict[str, Fetch]).update(sources)
 
@@ -110,7 +110,7 @@ class FetchLog:
 
     def add_source(self, source: Fetch) -> None:
         """Add a block that may show parts of files, so that later reads are compared with its content."""
-        self._source_of_line |= dict.fromkeys(_find_specific_lines(source), source)
+        self._source_of_line |= dict.fromkeys(chain(*_find_specific_lines(source).values()), source)
 
     def add_fetch(self, fetch: Fetch, call_message: int, call_row: int) -> None:
         """Add a tool result, given the message and row of its call, and record whether it repeats an earlier fetch."""
@@ -146,18 +146,20 @@ class FetchLog:
         sources: dict[int, Fetch] = {}
         concerns: dict[int, bool] = {}
         placed = Counter[int]()
-        for line in _find_specific_lines(read):
-            candidates = [source for by_line in sources_by_line if (source := by_line.get(line))]
-            for source in sorted(candidates, key=lambda source: -source.row):
-                number, other = read.numbers.get(line), source.numbers.get(line)
-                if number and other and number != other and source.message > last_edit:
+        for line, keys in _find_specific_lines(read).items():
+            numbers = set(read.numbers.get(line, ()))
+            candidates = {source.row: source for by_line in sources_by_line for key in keys if (source := by_line.get(key))}
+            for row, source in sorted(candidates.items(), reverse=True):
+                other_numbers = source.numbers.get(line, ())
+                is_placed = not numbers.isdisjoint(other_numbers)
+                if numbers and other_numbers and not is_placed and source.message > last_edit:
                     continue
-                if source.row not in concerns:
-                    concerns[source.row] = self._concerns(source, paths)
-                if concerns[source.row]:
-                    shown[source.row].append(line)
-                    placed[source.row] += bool(number) and number == other
-                    sources[source.row] = source
+                if row not in concerns:
+                    concerns[row] = self._concerns(source, paths)
+                if concerns[row]:
+                    shown[row].append(line)
+                    placed[row] += is_placed
+                    sources[row] = source
                     break
         line_count = sum(len(line) >= MIN_SHOWN_LENGTH for line in read.lines)
         enough = min(MIN_ADJOINING_LINES, max(1, round(MIN_SHOWN_SHARE * line_count)))
@@ -209,10 +211,12 @@ def _count_lines_read_by_both(one: Fetch, other: Fetch) -> float:
     return sum(overlap for overlap in overlaps if overlap > 0) if pairs else inf
 
 
-def _find_specific_lines(fetch: Fetch) -> Iterator[str]:
-    """Yield the lines with several words that stand once in a block."""
+def _find_specific_lines(fetch: Fetch) -> dict[str, list[str]]:
+    """Return the keys of each line that is long and more than a path: itself if it stands there once, and its places."""
     counts = Counter(fetch.lines)
-    return (line for line, n in counts.items() if n == 1 and (line in fetch.numbers or len(line) >= MIN_SHOWN_LENGTH and not _is_path(line)))
+    lines = (line for line in counts if len(line) >= MIN_SHOWN_LENGTH and not _is_path(line))
+    places = ((line, [f"{number}:{line}" for number in fetch.numbers.get(line, ())]) for line in lines)
+    return {line: [line, *keys] if counts[line] == 1 else keys for line, keys in places}
 
 
 def _reach_end(lines: Iterable[str], one: Sequence[str], other: Sequence[str]) -> bool:

@@ -268,7 +268,10 @@ class _UseIndexer:
                 fetches.add_edit(effect, self.owner[call_row])
                 continue
             lines = find_numbered_lines(extract_block_text(block), 4)
-            numbers = {line: number for number, line in lines if number}
+            numbers = defaultdict[str, list[str]](list)
+            for number, line in lines:
+                if number:
+                    numbers[line].append(number)
             fetch = Fetch(row, message, effect, [line for _, line in lines], numbers)
             if effect.fetch_key:
                 fetches.add_fetch(fetch, self.owner[call_row], call_row)

@@ -162,12 +162,10 @@ class FetchLog:
                     sources[row] = source
                     break
         line_count = sum(len(line) >= MIN_SHOWN_LENGTH for line in read.lines)
-        enough = min(MIN_ADJOINING_LINES, max(1, round(MIN_SHOWN_SHARE * line_count)))
+        fewest = min(MIN_ADJOINING_LINES, max(2, round(MIN_SHOWN_SHARE * line_count)))
         for row, lines in shown.items():
-            is_placed = placed[row] >= enough
-            fewest = enough if is_placed else max(2, enough)
-            is_long = len(lines) >= MIN_SHOWN_LINES or is_placed
-            if is_long or (len(lines) >= fewest and _reach_end(lines, sources[row].lines, read.lines)):
+            is_certain = len(lines) >= MIN_SHOWN_LINES or placed[row] >= fewest
+            if is_certain or (len(lines) >= fewest and _reach_end(lines, sources[row].lines, read.lines)):
                 yield sources[row], lines, fewest
 
     def _concerns(self, source: Fetch, paths: Iterable[str]) -> bool:

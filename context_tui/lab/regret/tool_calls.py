@@ -166,6 +166,9 @@ def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
             folder = posixpath.join(folder, piece[1])
         elif piece[0] in tools.COMMANDS["file_printers"] or piece[0] in tools.COMMANDS["with_pattern"]:
             reads += [posixpath.normpath(posixpath.join(folder, path)) for path in _find_command_files(piece)]
+        elif piece[0] == "git" and "show" in piece:
+            paths = piece[piece.index("--") + 1 :] if "--" in piece else [path for _, _, path in (word.partition(":") for word in piece)]
+            reads += [posixpath.normpath(posixpath.join(folder, path)) for path in paths if path]
     lines = _PRINTED_LINES.findall(command_line) if len(reads) == 1 and "sed -n" in command_line else ()
     lines_read = tuple((int(first), int(last)) for first, last in lines)
     return CallEffect(f"$ {' '.join(command_line.split())}", tuple(reads), lines_read=lines_read)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import posixpath
 import re
 import shlex
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -19,7 +21,7 @@ MAX_COMMAND_LENGTH = 2_000
 _SEPARATORS = frozenset(("&&", "||", ";", "|", "&", "\n"))
 _REDIRECTIONS = re.compile(r"[0-9]?>+\s*/dev/null|[0-9]?>&[0-9]|&>\s*/dev/null")
 _REDIRECTION_TARGET = re.compile(r"(?:^|[\s\"')])>{1,2}[ \t]*([\w./~][\w./~-]*)")
-_HERE_DOCUMENT = re.compile(r"\bcat\b([^\n]{0,300})<<-?[ \t]*['\"]?(\w+)['\"]?([^\n]{0,300})\n")
+_HERE_DOCUMENT = re.compile(r"\b(?:cat|python3?)\b([^\n]{0,300})<<-?[ \t]*['\"]?(\w+)['\"]?([^\n]{0,300})\n")
 _AWK_PROGRAM = re.compile(r"\bawk\b(?: -\w\S*){0,3} '(?:(?!system|getline|>\s*[\"(])[^']){1,500}'")
 """Matches awk with a program that only prints; its signs mean nothing to the shell."""
 _UNSAFE_SHELL_SYNTAX = re.compile(r"[`<>]|\bsystem\(|\$[({]|-exec\b|-delete\b")
@@ -139,8 +141,10 @@ def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
     if "*** Begin Patch" in command[:2_000]:
         return _analyze_patch(command)
     document = _HERE_DOCUMENT.search(command)
+    text = command[document.end() :].partition(f"\n{document[2]}")[0] if document else ""
+    if document and document[0].startswith("python"):
+        return _analyze_python(text) if "write" in text else CallEffect()
     if document and (target := _REDIRECTION_TARGET.search(document[1] + document[3])):
-        text, _, _ = command[document.end() :].partition(f"\n{document[2]}")
         return CallEffect(changed_paths=(target[1],), written_text=text)
     if len(command) > MAX_COMMAND_LENGTH:
         return CallEffect()
@@ -172,6 +176,32 @@ def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
     lines = _PRINTED_LINES.findall(command_line) if len(reads) == 1 and "sed -n" in command_line else ()
     lines_read = tuple((int(first), int(last)) for first, last in lines)
     return CallEffect(f"$ {' '.join(command_line.split())}", tuple(reads), lines_read=lines_read)
+
+
+def _analyze_python(script: str) -> CallEffect:
+    """Return the effect of a Python script that replaces literal texts in files."""
+    try:
+        nodes = list(ast.walk(ast.parse(script)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return CallEffect()
+    values: dict[str, list[ast.expr]] = defaultdict(list)
+    for node in nodes:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            values[node.targets[0].id].append(node.value)
+
+    def find_texts(node: ast.expr) -> list[str]:
+        literals = values[node.id] if isinstance(node, ast.Name) else [node]
+        return [each.value for each in literals if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+
+    paths, replaced, inserted = list[str](), list[str](), list[str]()
+    for call in nodes:
+        if isinstance(call, ast.Call) and call.args:
+            if isinstance(call.func, ast.Name) and call.func.id in ("Path", "open"):
+                paths += find_texts(call.args[0])
+            elif isinstance(call.func, ast.Attribute) and call.func.attr == "replace" and len(call.args) > 1:
+                replaced += find_texts(call.args[0])
+                inserted += find_texts(call.args[1])
+    return CallEffect("", (), tuple(paths), tuple(replaced), "", "\n".join(inserted))
 
 
 def _split_commands(command: str, is_separator: Callable[[str], bool]) -> list[list[str]]:

@@ -11,9 +11,11 @@ from itertools import chain, product
 from math import inf
 from typing import NamedTuple, TypeVar
 
-from context_tui.lab.regret.needles import find_lines
+from context_tui.lab.regret.needles import find_lines, find_numbered_lines
 from context_tui.lab.regret.tool_calls import CallEffect, is_same_file
 
+MIN_LINE_LENGTH = 4
+"""Minimum length in characters of the lines of a fetch."""
 MAX_EARLIER_FETCHES = 20
 """Maximum number of earlier results of one call that are compared with a new one."""
 SAME_RESULT_SHARE = 0.95
@@ -25,7 +27,7 @@ If the common lines reach the first or the last line of one of the two blocks, t
 short read this share of its lines.
 """
 MIN_SHOWN_LENGTH = 12
-"""Minimum length in characters of such a line, which has several words and stands once in each of the two."""
+"""Minimum length in characters of such a line. It is more than a path, and stands in both once or at a known number."""
 CHANGED_SHARE = 0.4
 """A read after edits is taken to look at the changes if they changed at least this share of the lines in common."""
 MAX_FILES = 20
@@ -35,7 +37,6 @@ MAX_SAMPLE_LINES = 24
 MIN_FETCHED_CHARS = 40
 """Minimum length of a result in characters."""
 
-
 _is_path = re.compile(r"[\w./\\@~:+-]+").fullmatch
 _T = TypeVar("_T")
 _ByFile = dict[str, dict[str, _T]]
@@ -43,13 +44,29 @@ _ByFile = dict[str, dict[str, _T]]
 
 
 class Fetch(NamedTuple):
-    """Content that a tool call read or wrote: its block and message, the effect of the call, and its lines in order."""
+    """Content that a tool call read or wrote.
+
+    Attributes:
+        row, message: its block and message.
+        effect: the effect of the call.
+        lines: its lines in order.
+        numbers: the numbers that stand before each line.
+    """
 
     row: int
     message: int
     effect: CallEffect
     lines: list[str]
     numbers: Mapping[str, list[str]]
+
+    @classmethod
+    def parse(cls, row: int, message: int, effect: CallEffect, text: str) -> Fetch:
+        """Return the content of a block with this text."""
+        lines, numbers = find_numbered_lines(text, MIN_LINE_LENGTH), defaultdict[str, list[str]](list)
+        for number, line in lines:
+            if number:
+                numbers[line].append(number)
+        return cls(row, message, effect, [line for _, line in lines], numbers)
 
 
 class Refetch(NamedTuple):
@@ -93,7 +110,7 @@ class FetchLog:
 
     def add_file_lines(self, fetch: Fetch) -> None:
         """Add what a call read or wrote of files, so that later reads are compared with it."""
-        sources = dict.fromkeys(chain(*_find_specific_lines(fetch).values()), fetch)
+        sources = dict.fromkeys(chain.from_iterable(_find_line_keys(fetch).values()), fetch)
         for path in (*fetch.effect.read_paths, *fetch.effect.changed_paths):
             _get_file(self._sources, path, dict[str, Fetch]).update(sources)
 
@@ -110,7 +127,7 @@ class FetchLog:
 
     def add_source(self, source: Fetch) -> None:
         """Add a block that may show parts of files, so that later reads are compared with its content."""
-        self._source_of_line |= dict.fromkeys(chain(*_find_specific_lines(source).values()), source)
+        self._source_of_line |= dict.fromkeys(chain.from_iterable(_find_line_keys(source).values()), source)
 
     def add_fetch(self, fetch: Fetch, call_message: int, call_row: int) -> None:
         """Add a tool result, given the message and row of its call, and record whether it repeats an earlier fetch."""
@@ -145,26 +162,27 @@ class FetchLog:
         shown: dict[int, list[str]] = defaultdict(list)
         sources: dict[int, Fetch] = {}
         concerns: dict[int, bool] = {}
-        placed = Counter[int]()
-        for line, keys in _find_specific_lines(read).items():
+        same_places = Counter[int]()
+        for line, keys in _find_line_keys(read).items():
             numbers = set(read.numbers.get(line, ()))
-            candidates = {source.row: source for by_line in sources_by_line for key in keys if (source := by_line.get(key))}
+            found = (by_line.get(key) for by_line in sources_by_line for key in keys)
+            candidates = {source.row: source for source in found if source}
             for row, source in sorted(candidates.items(), reverse=True):
                 other_numbers = source.numbers.get(line, ())
-                is_placed = not numbers.isdisjoint(other_numbers)
-                if numbers and other_numbers and not is_placed and source.message > last_edit:
-                    continue
+                is_same_place = not numbers.isdisjoint(other_numbers)
+                if numbers and other_numbers and not is_same_place and source.message > last_edit:
+                    continue  # two parts of a file have like lines
                 if row not in concerns:
                     concerns[row] = self._concerns(source, paths)
                 if concerns[row]:
-                    shown[row].append(line)
-                    placed[row] += is_placed
                     sources[row] = source
+                    shown[row].append(line)
+                    same_places[row] += is_same_place
                     break
         line_count = sum(len(line) >= MIN_SHOWN_LENGTH for line in read.lines)
         fewest = min(MIN_ADJOINING_LINES, max(2, round(MIN_SHOWN_SHARE * line_count)))
         for row, lines in shown.items():
-            is_certain = len(lines) >= MIN_SHOWN_LINES or placed[row] >= fewest
+            is_certain = len(lines) >= MIN_SHOWN_LINES or same_places[row] >= fewest
             if is_certain or (len(lines) >= fewest and _reach_end(lines, sources[row].lines, read.lines)):
                 yield sources[row], lines, fewest
 
@@ -197,7 +215,7 @@ class FetchLog:
 
 def _find_changes(read: Fetch, edits: Sequence[_FileEdits]) -> dict[str, int]:
     """Return the message of the last change of each line that a read shows and an edit changed."""
-    lines = set(_find_specific_lines(read)) if edits else set()
+    lines = _find_line_keys(read) if edits else ()
     changes = ((line, max(each.changed.get(line, -1) for each in edits)) for line in lines)
     return {line: message for line, message in changes if message >= 0}
 
@@ -209,8 +227,8 @@ def _count_lines_read_by_both(one: Fetch, other: Fetch) -> float:
     return sum(overlap for overlap in overlaps if overlap > 0) if pairs else inf
 
 
-def _find_specific_lines(fetch: Fetch) -> dict[str, list[str]]:
-    """Return the keys of each line that is long and more than a path: itself if it stands there once, and its places."""
+def _find_line_keys(fetch: Fetch) -> dict[str, list[str]]:
+    """Return the keys of each line by which sources are found: its places, and itself if it stands in a block once."""
     counts = Counter(fetch.lines)
     lines = (line for line in counts if len(line) >= MIN_SHOWN_LENGTH and not _is_path(line))
     places = ((line, [f"{number}:{line}" for number in fetch.numbers.get(line, ())]) for line in lines)

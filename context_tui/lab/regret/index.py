@@ -33,7 +33,6 @@ from context_tui.lab.regret.needles import (
     cut_excerpt,
     extract_block_text,
     find_lines,
-    find_numbered_lines,
     find_paths,
     find_tokens,
     is_common_file,
@@ -202,9 +201,8 @@ class _UseIndexer:
         for message in sent_messages:
             self._log_fetches(message, fetches, is_reply=message in replies)
         self.lines.rows |= {line: [] for refetch in fetches.refetches for line in refetch.lines}
-        phrases = PhraseFinder(
-            chain(*self.edited_lines.values(), (line for refetch in fetches.refetches for line in refetch.lines))
-        )
+        refetched_lines = (refetch.lines for refetch in fetches.refetches)
+        phrases = PhraseFinder(chain.from_iterable(chain(self.edited_lines.values(), refetched_lines)))
         for message in sent_messages:
             self._index_sources(message, phrases, is_reply=message in replies)
         self._remove_prompt_needles()
@@ -256,7 +254,7 @@ class _UseIndexer:
             for row in facts.blocks_of(message):
                 effect = self.effects.get(row)
                 if effect and (text := effect.written_text or effect.inserted_text):
-                    fetches.add_file_lines(Fetch(row, message, effect, find_lines(text, 4), {}))
+                    fetches.add_file_lines(Fetch.parse(row, message, effect, text))
             return
         for row, block in self._read_blocks(message):
             is_result = facts.kind[row] == Kind.TOOL_RESULT
@@ -267,12 +265,7 @@ class _UseIndexer:
             if effect.changed_paths:
                 fetches.add_edit(effect, self.owner[call_row])
                 continue
-            lines = find_numbered_lines(extract_block_text(block), 4)
-            numbers = defaultdict[str, list[str]](list)
-            for number, line in lines:
-                if number:
-                    numbers[line].append(number)
-            fetch = Fetch(row, message, effect, [line for _, line in lines], numbers)
+            fetch = Fetch.parse(row, message, effect, extract_block_text(block))
             if effect.fetch_key:
                 fetches.add_fetch(fetch, self.owner[call_row], call_row)
             else:

@@ -202,8 +202,9 @@ def find_lines(text: str, min_length: int = MIN_LINE_LENGTH) -> list[str]:
 
 
 def find_numbered_lines(text: str, min_length: int) -> list[tuple[str, str]]:
-    """Return the same lines, each after its line number as written in the text, which may be empty."""
-    lines = ((number, line) for number, rest in _LINE.findall(text) if min_length <= len(line := rest.strip()) <= MAX_LINE_LENGTH)
+    """Return the same lines, each with the line number before it, which is empty if there is none."""
+    lines = ((number, rest.strip()) for number, rest in _LINE.findall(text))
+    lines = (each for each in lines if min_length <= len(each[1]) <= MAX_LINE_LENGTH)
     return [each for each in lines if not (each[1][0] in "<HCWOEP[" and _FRAME.fullmatch(each[1]))]
 
 

@@ -168,11 +168,9 @@ def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
     for piece in pieces:
         if piece[0] == "cd" and len(piece) > 1:
             folder = posixpath.join(folder, piece[1])
-        elif piece[0] in tools.COMMANDS["file_printers"] or piece[0] in tools.COMMANDS["with_pattern"]:
-            reads += [posixpath.normpath(posixpath.join(folder, path)) for path in _find_command_files(piece)]
-        elif piece[0] == "git" and "show" in piece:
-            paths = piece[piece.index("--") + 1 :] if "--" in piece else [path for _, _, path in (word.partition(":") for word in piece)]
-            reads += [posixpath.normpath(posixpath.join(folder, path)) for path in paths if path]
+        elif piece[0] in ("git", *tools.COMMANDS["file_printers"], *tools.COMMANDS["with_pattern"]):
+            files = _find_shown_files(piece) if piece[0] == "git" else _find_command_files(piece)
+            reads += [posixpath.normpath(posixpath.join(folder, path)) for path in files]
     lines = _PRINTED_LINES.findall(command_line) if len(reads) == 1 and "sed -n" in command_line else ()
     lines_read = tuple((int(first), int(last)) for first, last in lines)
     return CallEffect(f"$ {' '.join(command_line.split())}", tuple(reads), lines_read=lines_read)
@@ -243,6 +241,15 @@ def _find_command_files(words: list[str]) -> list[str]:
             operands.append(word)
     has_pattern = words[0] in tools.COMMANDS["with_pattern"] and not has_script
     return [word for word in operands[1 if has_pattern else 0 :] if not word.isdigit() and "*" not in word]
+
+
+def _find_shown_files(words: list[str]) -> list[str]:
+    """Return the files that ``git show`` prints: after ``--``, or each after its revision and a colon."""
+    if "show" not in words:
+        return []
+    return (
+        words[words.index("--") + 1 :] if "--" in words else [word.partition(":")[2] for word in words if ":" in word]
+    )
 
 
 def is_same_file(path: str, other: str) -> bool:

@@ -60,7 +60,7 @@ _FRAME = re.compile(
     r"|\[(?:The command completed|Command finished|Current working directory|Python interpreter)\b.*"
 )
 """Matches a line that frames results, such as ``<returncode>0</returncode>``."""
-_WORD, _ESCAPE = re.compile(r"\w+|[^\w\s]"), re.compile(r"\\[ntr]?|\^I")
+_WORD, _ESCAPE = re.compile(r"\w+|[^\w\s·]"), re.compile(r"\\[ntr]?|\^I")
 _CAMEL = re.compile(r"[a-z0-9][A-Z]").search
 _is_specific = re.compile(
     r"(?!\.git|\.local|node_modules|__tests__|[0-9.]+$)(?=.{4})(?:.*[-_@0-9]|.*[a-z][A-Z]|.*\.\w)"

@@ -9,7 +9,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, KeysView
-from itertools import chain, pairwise
+from itertools import chain, compress, count, pairwise
 from typing import Any
 
 from context_tui.session.blocks import body_to_text
@@ -227,8 +227,9 @@ class PhraseFinder:
     def find(self, text: str) -> set[str]:
         """Return the lines whose words a text has in the same order, one after the other."""
         words, found = _split_words(text), set[str]()
-        for start, first_words in enumerate(zip(words, words[1:], words[2:], strict=False)):
-            for length in self._lengths.get(first_words, ()):
+        starts = zip(*(words[at:] for at in range(MIN_PHRASE_WORDS)), strict=False)
+        for start in compress(count(), map(self._lengths.__contains__, starts)):
+            for length in self._lengths[tuple(words[start : start + MIN_PHRASE_WORDS])]:
                 found.update(self._lines.get(tuple(words[start : start + length]), ()))
         return found
 

@@ -19,7 +19,6 @@ lost only if the block and all copies were removed.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,7 +34,6 @@ from context_tui.lab.regret.needles import (
     find_lines,
     find_paths,
     find_tokens,
-    is_common_file,
     is_distinctive_line,
     is_rare_path,
     locate_needles,
@@ -68,8 +66,6 @@ MIN_REWRITTEN_LINES = 3
 """Minimum number of an earlier block's lines that remain in a file that is rewritten."""
 MIN_USE_WEIGHT, HALF_WEIGHT = 6, 3
 """Minimum weight of the needles of a use. A long line, a path or a number has all of it, a shorter needle half."""
-
-_SEARCH_COMMAND = re.compile(r"\b(?:grep|rg|select-string)\b", re.IGNORECASE)
 
 
 class EarlierRows(Sequence[int]):
@@ -350,14 +346,6 @@ class _UseIndexer:
                     use = BlockUse("reference", message, row, needle, evidence, copies, weight)
                     self.uses_by_row[holder].append(use)
 
-    def _is_search(self, row: int) -> bool:
-        """Return whether a block is a call that searches or reads, where a name does not occur by chance."""
-        effect = self.effects.get(row)
-        if effect is not None and effect.fetch_key:
-            return True
-        is_call = row in self.texts and self.facts.kind[row] == Kind.TOOL_USE
-        return is_call and _SEARCH_COMMAND.search(self.texts[row]) is not None
-
     def _find_mentions(self, needle: str, rows: Sequence[int], weight: int, *, is_rare: bool) -> Iterator[_Mention]:
         """Yield a mention for each assistant message with a needle, until too many earlier blocks contain it."""
         count = 0
@@ -370,12 +358,7 @@ class _UseIndexer:
                 if reply_row is not None and not any(needle in self.edited_lines.get(row, ()) for row in current):
                     sources = tuple(rows[max(count - MAX_CERTAIN_HOLDERS, 0) : count])
                     holders = sources if len(sources) == count else EarlierRows(rows, count)
-                    if needle.isidentifier() and any(map(self._is_search, current)):
-                        weight_here = MIN_USE_WEIGHT
-                    else:
-                        is_prose = self.facts.kind[reply_row] != Kind.TOOL_USE
-                        weight_here = HALF_WEIGHT if is_prose and is_common_file(needle) else weight
-                    yield _Mention(needle, reply_row, holders, sources, weight_here)
+                    yield _Mention(needle, reply_row, holders, sources, weight)
             count += len(current)
 
     def _group_by_source(self, all_mentions: Sequence[_Mention]) -> Iterator[tuple[int, Sequence[int], list[_Mention]]]:

@@ -27,17 +27,8 @@ _TOKEN = re.compile(r"[A-Za-z0-9_]{5,}")
 _COMPOUND = re.compile(
     r"\b\w++(?:[-.]\w++|@[A-Za-z]\w*+)++(?::[0-9]{2,6}\b)?|--[a-z]++(?:-[a-z]++)+|#[0-9]{4,5}\b", re.ASCII
 )
-_TASK = re.compile(
-    r"\b(?:(?:mise|task) run |(?:npm|pnpm|yarn|bun|deno) run (?!(?:build|dev|lint|start|test)\b))[a-z][\w:-]*+",
-    re.ASCII,
-)
-"""Matches tasks of a project, without those that most projects have."""
 _SEQUENCE = re.compile(r"\b[0-9]++(?:[-.:;T]++[0-9]++){3,}")
 _URL = re.compile(r"\b[a-z]{3,10}://[^\s\"'<>`()\[\]\\]{8,}")
-_STANDARD_URL = re.compile(
-    r"https?://(?:www\.w3|json-schema|json\.schemastore|keepachangelog|semver)\.(?:org|com)/"
-).match
-"""Matches the addresses of standards, which many files and programs write."""
 _ADDRESS = re.compile(r"[\w.-]+@(?!example\.)[\w.-]+\.[a-z]{2,6}", re.ASCII).fullmatch
 _VERSION, _TAG = re.compile(r"[0-9]+\.[0-9]").match, re.compile(r"v[0-9]").match
 _ISSUE_ID = re.compile(
@@ -46,8 +37,6 @@ _ISSUE_ID = re.compile(
 """Matches the id of an issue, such as ``ENG-207`` or ``ct-s0b9.2``, and no name of a standard."""
 _MIXED_WORD = re.compile(r"(?=.{4,}$)[a-z]+[0-9]+[a-z]|(?=.{4,}$)[0-9]+[a-z]+[0-9]").match
 _PATH = re.compile(r"[A-Za-z0-9_.@~/\\-]{6,}")
-_is_choice = re.compile(r"[A-Z]\w*/[A-Z]\w*").fullmatch
-"""Matches two names in prose with a slash between them, such as ``Git/GitHub``."""
 _LINE = re.compile(
     r"^(?!$)[ \t]{0,20}(?:(?:(?:[A-Za-z]:)?[\w./\\@~+-]{1,200}[:-])?([0-9]{1,7}) ?[→\t:|-])?"
     r"[ \t]*(?:[+-][ \t]*){0,2}(?:[0-9]{1,7}\.[ \t]+(?:[+-][ \t]*)?)?([^\n]*)",
@@ -109,7 +98,7 @@ def is_compound(token: str) -> bool:
         return len(set(token)) > 6
     if _VERSION(token):
         return sum(map(str.isdigit, token)) > 4 and len(set(token)) > 4 and not token.startswith(("127.", "0.0."))
-    if token[0] == "#" or " " in token or _ISSUE_ID(token):
+    if token[0] == "#" or _ISSUE_ID(token):
         return True
     name, colon, _ = token.partition(":")
     if colon:
@@ -136,17 +125,14 @@ def weigh_token(token: str) -> int:
 def find_tokens(text: str) -> KeysView[str]:
     """Return the distinct tokens in a text that may be names, numbers or hashes, in order of appearance."""
     compounds = (token[1:] if _TAG(token) else token for token in _COMPOUND.findall(text))
-    tasks = _TASK.findall(text) if " run " in text else ()
-    return dict.fromkeys(
-        [*_TOKEN.findall(text), *compounds, *tasks, *_SEQUENCE.findall(text), *_find_urls(text)]
-    ).keys()
+    return dict.fromkeys([*_TOKEN.findall(text), *compounds, *_SEQUENCE.findall(text), *_find_urls(text)]).keys()
 
 
 def _find_urls(text: str) -> Iterator[str]:
     for match in _URL.finditer(text) if "://" in text else ():
         url = match[0].rstrip(".,;:!?*/}").removesuffix(".git")
         _, _, place = url.partition("://")
-        if ("@" in place or place.count("/") > 1) and not _STANDARD_URL(url):
+        if "@" in place or place.count("/") > 1:
             yield url
 
 
@@ -162,7 +148,7 @@ def find_paths(text: str) -> KeysView[str]:
 
 def _iter_path_keys(token: str) -> Iterator[str]:
     """Yield the keys of the paths that a token may mean; a backslash separates folders or begins an escape."""
-    if len(token) > MAX_LINE_LENGTH or not ("/" in token or "." in token) or _is_choice(token):
+    if len(token) > MAX_LINE_LENGTH or not ("/" in token or "." in token):
         return
     for path in (token.replace("\\", "/"), *token.split("\\")) if "\\" in token else (token,):
         *folders, name = path.rstrip("./-").split("/")
@@ -182,12 +168,6 @@ def _iter_path_keys(token: str) -> Iterator[str]:
 
 def _is_common_stem(stem: str) -> bool:
     return stem.lower() in _COMMON_FILE_STEMS or (stem.isupper() and stem.isalpha())
-
-
-def is_common_file(path: str) -> bool:
-    """Return whether a path's key is a folder and a file that many folders have, such as ``app/README.md``."""
-    folder, _, name = path.rpartition("/")
-    return folder != "" and " " not in path and _is_common_stem(name.rpartition(".")[0])
 
 
 def is_rare_path(path: str) -> bool:

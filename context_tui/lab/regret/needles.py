@@ -24,18 +24,9 @@ MIN_PHRASE_WORDS = 3
 """Minimum number of words by which a line is recognised in another form."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9_]{5,}")
-_COMPOUND = re.compile(
-    r"\b\w++(?:[-.]\w++|@[A-Za-z]\w*+)++(?::[0-9]{2,6}\b)?|--[a-z]++(?:-[a-z]++)+|#[0-9]{4,5}\b", re.ASCII
-)
-_SEQUENCE = re.compile(r"\b[0-9]++(?:[-.:;T]++[0-9]++){3,}")
+_COMPOUND = re.compile(r"\b\w++(?:[-.:]\w++|@[A-Za-z]\w*+)++", re.ASCII)
 _URL = re.compile(r"\b[a-z]{3,10}://[^\s\"'<>`()\[\]\\]{8,}")
 _ADDRESS = re.compile(r"[\w.-]+@(?!example\.)[\w.-]+\.[a-z]{2,6}", re.ASCII).fullmatch
-_VERSION, _TAG = re.compile(r"[0-9]+\.[0-9]").match, re.compile(r"v[0-9]").match
-_ISSUE_ID = re.compile(
-    r"(?!(?:UTF|ISO|SHA|AES|RFC|GPT)-)[A-Z]{2,10}-[0-9]{2,6}|[a-z]{2,9}-(?![0-9]+\.)[a-z0-9]{3,5}\.[0-9]{1,3}"
-).fullmatch
-"""Matches the id of an issue, such as ``ENG-207`` or ``ct-s0b9.2``, and no name of a standard."""
-_MIXED_WORD = re.compile(r"(?=.{4,}$)[a-z]+[0-9]+[a-z]|(?=.{4,}$)[0-9]+[a-z]+[0-9]").match
 _PATH = re.compile(r"[A-Za-z0-9_.@~/\\-]{6,}")
 _LINE = re.compile(
     r"^(?!$)[ \t]{0,20}(?:(?:(?:[A-Za-z]:)?[\w./\\@~+-]{1,200}[:-])?([0-9]{1,7}) ?[→\t:|-])?"
@@ -87,36 +78,27 @@ def is_number(token: str) -> bool:
 
 
 def is_compound(token: str) -> bool:
-    """Return whether a token is a compound that is unlikely to be written by chance.
+    """Return whether a token of several words is unlikely to be written by chance.
 
-    Such compounds are e-mail addresses, versions or decimals of five digits, longer sequences of numbers, lines of a
-    file (``app.py:40``), ids, tasks of a project (``npm run e2e``), and long names of three words with hyphens.
+    Such tokens are e-mail addresses, long names of three words with hyphens, and those with five digits or more, such
+    as versions, ids, times and lines of a file (``app.py:40123``).
     """
     if "@" in token:
         return _ADDRESS(token) is not None and not token.startswith(("git@", "noreply@"))
-    if _SEQUENCE.fullmatch(token):
-        return len(set(token)) > 6
-    if _VERSION(token):
-        return sum(map(str.isdigit, token)) > 4 and len(set(token)) > 4 and not token.startswith(("127.", "0.0."))
-    if token[0] == "#" or _ISSUE_ID(token):
-        return True
-    name, colon, _ = token.partition(":")
-    if colon:
-        return name.rpartition(".")[2].lower() in _SUFFIXES
     words = token.split("-")
     is_slug = len(words) > 2 and len(token) >= MIN_SLUG_LENGTH and all(map(str.islower, words))
-    return len(words) > 1 and (is_slug or any(map(_MIXED_WORD, words)))
+    return is_slug or (sum(map(str.isdigit, token)) > 4 and len(set(token)) > 5)
 
 
 def weigh_token(token: str) -> int:
     """Return 2 for a token that nobody writes by chance, 1 for one that counts only with another, 0 for a common word.
 
-    Names, numbers, hashes, compounds and addresses weigh 2, shorter names and options 1, names of common libraries 0.
+    Names, numbers, hashes, compounds and addresses weigh 2, shorter names 1, names of common libraries 0.
     """
     if "://" in token:
         return 2
     if not token.replace("_", "").isalnum():
-        return 1 if token[:2] == "--" else 2 if is_compound(token) else 0
+        return 2 if is_compound(token) else 0
     if is_name(token):
         return 0 if token.lower() in _COMMON_NAMES else 2 if len(token) >= MIN_LONG_NAME_LENGTH else 1
     return 2 if is_number(token) else 0
@@ -124,8 +106,7 @@ def weigh_token(token: str) -> int:
 
 def find_tokens(text: str) -> KeysView[str]:
     """Return the distinct tokens in a text that may be names, numbers or hashes, in order of appearance."""
-    compounds = (token[1:] if _TAG(token) else token for token in _COMPOUND.findall(text))
-    return dict.fromkeys([*_TOKEN.findall(text), *compounds, *_SEQUENCE.findall(text), *_find_urls(text)]).keys()
+    return dict.fromkeys([*_TOKEN.findall(text), *_COMPOUND.findall(text), *_find_urls(text)]).keys()
 
 
 def _find_urls(text: str) -> Iterator[str]:

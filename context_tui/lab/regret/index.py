@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby, islice, takewhile
 from typing import Any, Literal, NamedTuple
@@ -35,9 +35,9 @@ from context_tui.lab.regret.needles import (
     find_paths,
     find_tokens,
     is_distinctive_line,
+    is_distinctive_token,
     is_rare_path,
     locate_needles,
-    weigh_token,
 )
 from context_tui.lab.regret.tool_calls import CallEffect, analyze_call
 from context_tui.lab.regret.tools import TOOL_VERBS
@@ -59,13 +59,13 @@ MAX_CERTAIN_HOLDERS = 50
 MIN_EDIT_LINE_LENGTH = 16
 """Minimum length in characters for a line of an edit's old text to be attributed."""
 LONG_LINE_LENGTH = 32
-"""Minimum length in characters of a line that alone identifies its source; shorter ones may be common phrases."""
+"""Minimum length in characters of a line that is named again; shorter ones may be common phrases."""
 MAX_NEEDLES = 3
 """Maximum number of needles stored per use of a block; truncation may keep one and remove another."""
 MIN_REWRITTEN_LINES = 3
 """Minimum number of an earlier block's lines that remain in a file that is rewritten."""
-MIN_USE_WEIGHT, HALF_WEIGHT = 6, 3
-"""Minimum weight of the needles of a use. A long line, a path or a number has all of it, a shorter needle half."""
+MIN_USE_WEIGHT = 6
+"""Minimum weight of the lost needles of a use; most needles have all of it, a line of a read a part."""
 
 
 class EarlierRows(Sequence[int]):
@@ -133,7 +133,6 @@ class _Mention(NamedTuple):
     row: int
     holders: Sequence[int]
     sources: tuple[int, ...]
-    weight: int = 0
 
 
 @dataclass
@@ -239,7 +238,7 @@ class _UseIndexer:
                     self.lines.add(row, self.edited_lines[row])
                 if effect.written_text:
                     self.rewritten_lines[row] = list(filter(is_distinctive_line, find_lines(effect.written_text)))
-            self.tokens.add(row, filter(weigh_token, find_tokens(text)))
+            self.tokens.add(row, filter(is_distinctive_token, find_tokens(text)))
             self.paths.add(row, find_paths(text))
             self.lines.add(row, find_lines(text.replace("`", "\n")))
 
@@ -314,39 +313,25 @@ class _UseIndexer:
 
     def _find_reference_uses(self) -> None:
         by_message: dict[int, list[_Mention]] = defaultdict(list)
-        weigh_by_kind: list[tuple[_NeedleRows, Callable[[str], int]]] = [
-            (self.lines, _weigh_line),
-            (self.paths, lambda path: MIN_USE_WEIGHT),
-            (self.tokens, lambda token: weigh_token(token) * HALF_WEIGHT),
-        ]
-        for needle_rows, weigh in weigh_by_kind:
-            for needle, rows in needle_rows.rows.items():
-                weight = weigh(needle)
-                is_line = needle_rows is self.lines
-                first = rows[0]
-                is_own_phrase = is_line and first in self.texts and self.facts.kind[first] != Kind.TOOL_USE
-                if weight and not is_own_phrase:
-                    is_rare = needle_rows is self.tokens or (
-                        weight >= MIN_USE_WEIGHT if is_line else is_rare_path(needle)
-                    )
-                    for mention in self._find_mentions(needle, rows, weight, is_rare=is_rare):
-                        by_message[self.owner[mention.row]].append(mention)
+        for needle, rows in chain(self.lines.rows.items(), self.paths.rows.items(), self.tokens.rows.items()):
+            is_line, first = needle in self.lines.rows, rows[0]
+            is_own_phrase = is_line and first in self.texts and self.facts.kind[first] != Kind.TOOL_USE
+            if not is_own_phrase and (not is_line or (len(needle) >= LONG_LINE_LENGTH and is_distinctive_line(needle))):
+                is_rare = needle not in self.paths.rows or is_rare_path(needle)
+                for mention in self._find_mentions(needle, rows, is_rare=is_rare):
+                    by_message[self.owner[mention.row]].append(mention)
         for message, message_mentions in by_message.items():
-            groups, weights = list(self._group_by_source(message_mentions)), Counter[int]()
-            for holder, _, mentions in groups:
-                weights[holder] += sum(mention.weight for mention in mentions)
-            sources = [each for each in groups if weights[each[0]] >= MIN_USE_WEIGHT]
+            sources = list(self._group_by_source(message_mentions))
             needles: dict[int, set[str]] = defaultdict(set)
             for mention in chain.from_iterable(mentions for _, _, mentions in sources):
                 needles[mention.row].add(mention.needle)
             places = {row: locate_needles(self.texts[row], row_needles) for row, row_needles in needles.items()}
             for holder, copies, mentions in sources:
-                for needle, row, *_, weight in mentions[:MAX_NEEDLES]:
+                for needle, row, *_ in mentions[:MAX_NEEDLES]:
                     evidence = cut_excerpt(self.texts[row], needle, places[row][needle])
-                    use = BlockUse("reference", message, row, needle, evidence, copies, weight)
-                    self.uses_by_row[holder].append(use)
+                    self.uses_by_row[holder].append(BlockUse("reference", message, row, needle, evidence, copies))
 
-    def _find_mentions(self, needle: str, rows: Sequence[int], weight: int, *, is_rare: bool) -> Iterator[_Mention]:
+    def _find_mentions(self, needle: str, rows: Sequence[int], *, is_rare: bool) -> Iterator[_Mention]:
         """Yield a mention for each assistant message with a needle, until too many earlier blocks contain it."""
         count = 0
         for _, message_rows in groupby(rows, key=self.owner.__getitem__):
@@ -358,7 +343,7 @@ class _UseIndexer:
                 if reply_row is not None and not any(needle in self.edited_lines.get(row, ()) for row in current):
                     sources = tuple(rows[max(count - MAX_CERTAIN_HOLDERS, 0) : count])
                     holders = sources if len(sources) == count else EarlierRows(rows, count)
-                    yield _Mention(needle, reply_row, holders, sources, weight)
+                    yield _Mention(needle, reply_row, holders, sources)
             count += len(current)
 
     def _group_by_source(self, all_mentions: Sequence[_Mention]) -> Iterator[tuple[int, Sequence[int], list[_Mention]]]:
@@ -382,10 +367,4 @@ class _UseIndexer:
             copies = mention.holders if is_shared else tuple(row for row in mention.holders if row != holder)
             groups[holder, copies].append(mention)
         for (holder, copies), mentions in groups.items():
-            yield holder, copies, sorted(mentions, key=lambda mention: (-mention.weight, -len(mention.needle)))
-
-
-def _weigh_line(line: str) -> int:
-    if not is_distinctive_line(line):
-        return 0
-    return MIN_USE_WEIGHT if len(line) >= LONG_LINE_LENGTH else HALF_WEIGHT
+            yield holder, copies, sorted(mentions, key=lambda mention: -len(mention.needle))

@@ -15,10 +15,10 @@ from typing import Any
 from context_tui.session.blocks import body_to_text
 from context_tui.text.files import read_toml
 
-MIN_NAME_LENGTH, MIN_NUMBER_LENGTH, MIN_HASH_LENGTH, MIN_LINE_LENGTH, MIN_STEM_LENGTH = 6, 5, 6, 24, 3
+MIN_NAME_LENGTH, MIN_NUMBER_LENGTH, MIN_HASH_LENGTH, MIN_LINE_LENGTH, MIN_STEM_LENGTH = 8, 5, 6, 24, 3
 """Minimum lengths in characters of an identifier, a number, a hash, a line and the stem of a file name."""
-MIN_LONG_NAME_LENGTH, MIN_LONG_STEM_LENGTH, MIN_SLUG_LENGTH = 8, 6, 20
-"""Minimum lengths of an identifier that counts alone, a stem that few folders share, and an id of words."""
+MIN_LONG_STEM_LENGTH, MIN_SLUG_LENGTH = 6, 20
+"""Minimum lengths of a stem that few folders share, and an id of words."""
 MAX_NAME_LENGTH, MAX_LINE_LENGTH = 80, 400
 MIN_PHRASE_WORDS = 3
 """Minimum number of words by which a line is recognised in another form."""
@@ -90,18 +90,13 @@ def is_compound(token: str) -> bool:
     return is_slug or (sum(map(str.isdigit, token)) > 4 and len(set(token)) > 5)
 
 
-def weigh_token(token: str) -> int:
-    """Return 2 for a token that nobody writes by chance, 1 for one that counts only with another, 0 for a common word.
-
-    Names, numbers, hashes, compounds and addresses weigh 2, shorter names 1, names of common libraries 0.
-    """
+def is_distinctive_token(token: str) -> bool:
+    """Return whether a token is a long name, a number, a hash, a compound or an address that is no common one."""
     if "://" in token:
-        return 2
+        return True
     if not token.replace("_", "").isalnum():
-        return 2 if is_compound(token) else 0
-    if is_name(token):
-        return 0 if token.lower() in _COMMON_NAMES else 2 if len(token) >= MIN_LONG_NAME_LENGTH else 1
-    return 2 if is_number(token) else 0
+        return is_compound(token)
+    return (is_name(token) and token.lower() not in _COMMON_NAMES) or is_number(token)
 
 
 def find_tokens(text: str) -> KeysView[str]:

@@ -36,7 +36,6 @@ from context_tui.lab.regret.needles import (
     find_tokens,
     is_distinctive_line,
     is_distinctive_token,
-    is_rare_path,
     locate_needles,
 )
 from context_tui.lab.regret.tool_calls import CallEffect, analyze_call
@@ -317,8 +316,7 @@ class _UseIndexer:
             is_line, first = needle in self.lines.rows, rows[0]
             is_own_phrase = is_line and first in self.texts and self.facts.kind[first] != Kind.TOOL_USE
             if not is_own_phrase and (not is_line or (len(needle) >= LONG_LINE_LENGTH and is_distinctive_line(needle))):
-                is_rare = needle not in self.paths.rows or is_rare_path(needle)
-                for mention in self._find_mentions(needle, rows, is_rare=is_rare):
+                for mention in self._find_mentions(needle, rows):
                     by_message[self.owner[mention.row]].append(mention)
         for message, message_mentions in by_message.items():
             sources = list(self._group_by_source(message_mentions))
@@ -331,14 +329,12 @@ class _UseIndexer:
                     evidence = cut_excerpt(self.texts[row], needle, places[row][needle])
                     self.uses_by_row[holder].append(BlockUse("reference", message, row, needle, evidence, copies))
 
-    def _find_mentions(self, needle: str, rows: Sequence[int], *, is_rare: bool) -> Iterator[_Mention]:
-        """Yield a mention for each assistant message with a needle, until too many earlier blocks contain it."""
+    def _find_mentions(self, needle: str, rows: Sequence[int]) -> Iterator[_Mention]:
+        """Yield a mention for each assistant message with a needle that earlier blocks contain."""
         count = 0
         for _, message_rows in groupby(rows, key=self.owner.__getitem__):
             current = list(message_rows)
             if count:
-                if count > MAX_HOLDERS and not is_rare:
-                    return
                 reply_row = next((row for row in current if row in self.texts), None)
                 if reply_row is not None and not any(needle in self.edited_lines.get(row, ()) for row in current):
                     sources = tuple(rows[max(count - MAX_CERTAIN_HOLDERS, 0) : count])

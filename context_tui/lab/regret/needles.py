@@ -46,7 +46,6 @@ _is_specific = re.compile(
     r"(?!\.git|\.local|node_modules|__tests__|[0-9.]+$)(?=.{4})(?:.*[-_@0-9]|.*[a-z][A-Z]|.*\.\w)"
 ).match
 """Matches the name of a project's folder: of several words, or with a digit or a dot."""
-_is_domain = re.compile(r"[\w.-]+\.(?:com|org|io|dev|net)").fullmatch
 _SUFFIXES, _COMMON_FILE_STEMS, _COMMON_NAMES = (
     frozenset(words.split()) for words in read_toml("context_tui.lab.regret", "common_words.toml").values()
 )
@@ -138,18 +137,12 @@ def _iter_path_keys(token: str) -> Iterator[str]:
             if (is_common or len(stem) < MIN_LONG_STEM_LENGTH) and folders and folders[-1] not in ("", ".", "..", "~"):
                 yield f"{folders[-1]}/{name}"
         for outer, inner in pairwise(folders):
-            if outer and inner and (_is_specific(outer) or _is_specific(inner)) and not _is_domain(outer):
+            if outer and inner and (_is_specific(outer) or _is_specific(inner)):
                 yield f"{outer}/{inner}"
 
 
 def _is_common_stem(stem: str) -> bool:
     return stem.lower() in _COMMON_FILE_STEMS or (stem.isupper() and stem.isalpha())
-
-
-def is_rare_path(path: str) -> bool:
-    """Return whether few projects have the path of a key: its name is not common, or its folder is specific."""
-    folder, _, name = path.rpartition("/")
-    return not _is_common_stem(name.rpartition(".")[0]) or _is_specific(folder) is not None
 
 
 def find_lines(text: str, min_length: int = MIN_LINE_LENGTH) -> list[str]:

@@ -4,17 +4,16 @@ A *use* is an assistant message with a text (*needle*) that earlier blocks conta
 the one that contains most of the message's needles, or the newest of several. The other blocks are *copies*. A use is
 lost only if the block and all copies were removed.
 
-- *re-fetch*: a call fetches the content of a block again. A read of a file shows :data:`~.fetches.MIN_SHOWN_LINES` or,
-  if they reach an end of one of the two, :data:`~.fetches.MIN_ADJOINING_LINES` lines of it that the block showed: a
-  read, a diff, the agent's own edit or a text of the user. Any other call that only reads has the result of an
-  earlier one. If the agent had changed these lines in between, the call is counted separately and is no use. Commands
-  that do more than read, and commands that check a state (``git status``, a test run), fetch nothing.
+- *re-fetch*: a call fetches the content of a block again. A read of a file shows lines of it that the block showed: a
+  read, a diff, the agent's own edit or a text of the user (:mod:`~.fetches`). Any other call that only reads has the
+  result of an earlier one. If the agent had changed these lines in between, the call is counted separately and is no
+  use. Commands that do more than read, and commands that check a state (``git status``, a test run), fetch nothing.
 - *edit*: the old text of an edit, by line; or three lines that remain in a rewritten file.
-- *reference*: a needle in an assistant's message: a long line, a file, a folder, a long number, a name, an id, an
-  address, a task, a line of a file, or two shorter lines or names in code (:mod:`~.needles`). If the assistant may have
-  guessed it, at most :data:`MAX_HOLDERS` earlier blocks contain it. A full compaction drops all blocks with a needle at
-  once, so what counts is that none remains. Neither the system prompt, a tool's description nor the name of the working
-  folder contains a needle. A line that the assistant said first is no reference, unless it is in a call.
+- *reference*: a long line, a file, a folder, a long number, a name, an id or an address in an assistant's message
+  (:mod:`~.needles`). A line that the assistant said first is no reference, unless it is in a call.
+
+The lines of a re-fetch and of an edit are found in other forms, too, such as with escapes. Neither the system prompt, a
+tool's description nor the name of the working folder contains a needle.
 """
 
 from __future__ import annotations
@@ -52,9 +51,9 @@ UseTier = Literal["re-fetch", "edit", "reference"]
 TIERS: tuple[UseTier, ...] = ("re-fetch", "edit", "reference")
 """Tiers, the highest first; a block counts in the highest tier of its uses."""
 MAX_HOLDERS = 3
-"""Maximum number of earlier blocks with a needle that the assistant may have guessed, such as a shorter line."""
+"""Maximum number of earlier blocks with a short line of an edit, which may occur by chance."""
 MAX_CERTAIN_HOLDERS = 50
-"""The same maximum for a line of an edit; also the number of newest blocks that are searched for a needle's source."""
+"""The same maximum for a longer line; also the number of newest blocks that are searched for the source of a needle."""
 MIN_EDIT_LINE_LENGTH = 16
 """Minimum length in characters for a line of an edit's old text to be attributed."""
 LONG_LINE_LENGTH = 32

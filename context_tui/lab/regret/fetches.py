@@ -105,12 +105,14 @@ class FetchLog:
         self._by_key: dict[str, deque[Fetch]] = defaultdict(partial(deque, maxlen=MAX_EARLIER_FETCHES))
         self._sources: _ByFile[dict[str, Fetch]] = defaultdict(dict)
         self._source_of_line: dict[str, Fetch] = {}
+        self._any_source: dict[str, Fetch] = {}
         self._last_edit = -1
         self._edits: _ByFile[_FileEdits] = defaultdict(dict)
 
     def add_file_lines(self, fetch: Fetch) -> None:
         """Add what a call read or wrote of files, so that later reads are compared with it."""
         sources = dict.fromkeys(chain.from_iterable(_find_line_keys(fetch).values()), fetch)
+        self._any_source |= sources
         for path in (*fetch.effect.read_paths, *fetch.effect.changed_paths):
             _get_file(self._sources, path, dict[str, Fetch]).update(sources)
 
@@ -149,16 +151,16 @@ class FetchLog:
                 sample = lines[:: len(lines) // MAX_SAMPLE_LINES + 1]
                 self.refetches.append(Refetch(source.row, call_message, call_row, fetch.effect, sample, min_lines))
         self._by_key[fetch.effect.fetch_key].append(fetch)
-        if fetch.effect.read_paths:
-            self.add_file_lines(fetch)
-        # A search in folders shows files that its call does not name.
-        if not all("." in _get_file_name(path).strip(".") for path in fetch.effect.read_paths or [""]):
+        self.add_file_lines(fetch)
+        if _is_folder_search(fetch):
             self.add_source(fetch)
 
     def _find_shown_parts(self, read: Fetch, last_edit: int) -> Iterator[tuple[Fetch, list[str], int]]:
         """Yield earlier blocks that show a read's files, the lines of each that it repeats, and how many suffice."""
         paths = read.effect.read_paths
         sources_by_line = [*_find_files(self._sources, paths), self._source_of_line]
+        if _is_folder_search(read):
+            sources_by_line.append(self._any_source)
         shown: dict[int, list[str]] = defaultdict(list)
         sources: dict[int, Fetch] = {}
         concerns: dict[int, bool] = {}
@@ -173,7 +175,7 @@ class FetchLog:
                 if numbers and other_numbers and not is_same_place and source.message > last_edit:
                     continue  # two parts of a file have like lines
                 if row not in concerns:
-                    concerns[row] = self._concerns(source, paths)
+                    concerns[row] = self._concerns(source, read)
                 if concerns[row]:
                     sources[row] = source
                     shown[row].append(line)
@@ -186,9 +188,13 @@ class FetchLog:
             if is_certain or (len(lines) >= fewest and _reach_end(lines, sources[row].lines, read.lines)):
                 yield sources[row], lines, fewest
 
-    def _concerns(self, source: Fetch, paths: Iterable[str]) -> bool:
-        names = map(_get_file_name, paths)
-        return source.effect.concerns(paths) or any(self._mentions(source.row, name) for name in names)
+    def _concerns(self, source: Fetch, read: Fetch) -> bool:
+        """Return whether an earlier block may show a file that a read shows."""
+        paths = read.effect.read_paths
+        if source.effect.concerns(paths) or any(self._mentions(source.row, _get_file_name(path)) for path in paths):
+            return True
+        names = map(_get_file_name, (*source.effect.read_paths, *source.effect.changed_paths))
+        return _is_folder_search(read) and any(self._mentions(read.row, name) for name in names)
 
     def _find_same_result(self, new: Fetch) -> Fetch | None:
         """Return the newest earlier result of the same call that has the lines of a new one."""
@@ -243,6 +249,11 @@ def _reach_end(lines: Iterable[str], one: Sequence[str], other: Sequence[str]) -
         if is_equal_before or one[at : at + after] == other[there : there + after]:
             return True
     return False
+
+
+def _is_folder_search(fetch: Fetch) -> bool:
+    """Return whether a call may show files that it does not name."""
+    return not all("." in _get_file_name(path).strip(".") for path in fetch.effect.read_paths or [""])
 
 
 def _get_file_name(path: str) -> str:

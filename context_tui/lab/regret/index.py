@@ -232,7 +232,8 @@ class _UseIndexer:
                 if effect != CallEffect():
                     self.effects[row] = effect
                 if effect.replaced_texts:
-                    self.edited_lines[row] = find_lines("\n".join(effect.replaced_texts), MIN_EDIT_LINE_LENGTH)
+                    replaced = "\n".join(effect.replaced_texts).replace("\\n", "\n")
+                    self.edited_lines[row] = find_lines(replaced, MIN_EDIT_LINE_LENGTH)
                     self.lines.add(row, self.edited_lines[row])
                 if effect.written_text:
                     self.rewritten_lines[row] = list(filter(is_distinctive_line, find_lines(effect.written_text)))

@@ -28,6 +28,8 @@ _UNSAFE_SHELL_SYNTAX = re.compile(r"[`<>]|\bsystem\(|\$[({]|-exec\b|-delete\b")
 _SED_SUBSTITUTION = re.compile(r"s([/|#,@!])((?:(?!\1)[^\\\n]){12,300})\1")
 """Matches the old text of a sed command, if it contains no escapes."""
 _PRINTED_LINES = re.compile(r"(?<=[ '\";])([0-9]{1,7}),([0-9]{1,7})p")
+_ROOT = re.compile(r"^(?:\./|[A-Za-z]:/|/[a-z]/)")
+"""Matches the beginning of a path that some programs leave out, such as a drive (``C:/`` or ``/c/``)."""
 _PATCHED_FILE = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.{1,500})$", re.MULTILINE)
 _SEARCH_BLOCK = re.compile(r"(?:<{5,9}|-{5,9}) ?SEARCH[^\n]*\n(?::start_line:[^\n]*\n)?(?:-{5,9}\n)?")
 _SEARCH_END = re.compile(r"\n={5,9}[^\n]*\n")
@@ -253,8 +255,8 @@ def _find_shown_files(words: list[str]) -> list[str]:
 
 
 def is_same_file(path: str, other: str) -> bool:
-    """Return whether two paths may be the same file, which holds if one ends with the other."""
-    path, other = path.removeprefix("./"), other.removeprefix("./")
+    """Return whether two paths may be the same file, which holds if one ends with the other, without its drive."""
+    path, other = _ROOT.sub("", path), _ROOT.sub("", other)
     return path == other or path.endswith("/" + other) or other.endswith("/" + path)
 
 

@@ -86,13 +86,14 @@ def score_judgements(judgements: Sequence[Judgement], folder: Path) -> Iterator[
 
 def _find_lost_rows(context: RemainingContext, later: int) -> set[tuple[UseTier, int]]:
     """Return the tiers and rows of the dropped blocks whose content a message uses and the context lacks."""
-    weights = Counter[tuple[UseTier, int]]()
+    weights, own = Counter[tuple[UseTier, int]](), set[tuple[UseTier, int]]()
     removed = context.replay.removed_by_policy
     for row, uses in context.uses.by_row.items():
         for use in uses:
             if use.message == later and removed.get(row, NEVER_REMOVED) <= later and context.is_unsatisfied(row, use):
                 weights[use.tier, row] += use.weight
-    return {key for key, weight in weights.items() if weight >= MIN_USE_WEIGHT}
+                own |= set() if use.is_other else {(use.tier, row)}
+    return {key for key, weight in weights.items() if weight >= MIN_USE_WEIGHT and key in own}
 
 
 def format_tables(outcomes: Sequence[Outcome]) -> list[str]:

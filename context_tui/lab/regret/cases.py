@@ -139,8 +139,9 @@ class RemainingContext:
         """Return the first use whose needle the context no longer holds, in the highest tier that has one, or None."""
         for _, uses in groupby(self.uses.by_row.get(row, ()), key=lambda use: (use.tier, use.message)):
             lost_uses = [use for use in uses if self.is_unsatisfied(row, use)]
-            if sum(use.weight for use in lost_uses) >= MIN_USE_WEIGHT:
-                return lost_uses[0]
+            first = next((use for use in lost_uses if not use.is_other), None)
+            if first and sum(use.weight for use in lost_uses) >= MIN_USE_WEIGHT:
+                return first
         return None
 
     def is_unsatisfied(self, row: int, use: BlockUse) -> bool:

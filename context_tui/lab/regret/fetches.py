@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, product
 from math import inf
 from typing import NamedTuple, TypeVar
 
-from context_tui.lab.regret.needles import find_lines, find_numbered_lines
+from context_tui.lab.regret.needles import find_lines, find_numbered_lines, is_distinctive_line
 from context_tui.lab.regret.tool_calls import CallEffect, is_same_file
 
 MIN_LINE_LENGTH = 4
@@ -28,6 +28,8 @@ short read this share of its lines.
 """
 MIN_SHOWN_LENGTH = 12
 """Minimum length in characters of such a line. It is more than a path, and stands in both once or at a known number."""
+MIN_CERTAIN_LENGTH = 32
+"""Minimum length in characters of a line that shows by itself where it is from."""
 CHANGED_SHARE = 0.4
 """A read after edits is taken to look at the changes if they changed at least this share of the lines in common."""
 MAX_FILES = 20
@@ -38,6 +40,7 @@ MIN_FETCHED_CHARS = 40
 """Minimum length of a result in characters."""
 
 _is_path = re.compile(r"[\w./\\@~:+-]+").fullmatch
+_PLACE = re.compile(r"(?:(.*)[:-])?([0-9]*)")
 _T = TypeVar("_T")
 _ByFile = dict[str, dict[str, _T]]
 """Items by the name of a file and, as other files may have that name, by its path."""
@@ -62,11 +65,14 @@ class Fetch(NamedTuple):
     @classmethod
     def parse(cls, row: int, message: int, effect: CallEffect, text: str) -> Fetch:
         """Return the content of a block with this text."""
-        lines, numbers = find_numbered_lines(text, MIN_LINE_LENGTH), defaultdict[str, list[str]](list)
-        for number, line in lines:
-            if number:
-                numbers[line].append(number)
-        return cls(row, message, effect, [line for _, line in lines], numbers)
+        lines, places = find_numbered_lines(text, MIN_LINE_LENGTH), defaultdict[str, list[str]](list)
+        names = {_get_file_name(path) for path in effect.read_paths}
+        for place, line in lines:
+            path, number = _PLACE.fullmatch(place).groups("")
+            name = _get_file_name(path.replace("\\", "/")) or (len(names) == 1 and [*names][0])
+            if number and name:
+                places[line].append(f"{name}:{number}")
+        return cls(row, message, effect, [line for _, line in lines], places)
 
 
 class Refetch(NamedTuple):
@@ -78,6 +84,7 @@ class Refetch(NamedTuple):
     effect: CallEffect
     lines: Sequence[str]
     min_lines: int
+    other_lines: Sequence[str] = ()
 
 
 @dataclass
@@ -137,34 +144,40 @@ class FetchLog:
             return
         edits = _find_files(self._edits, fetch.effect.read_paths)
         last_edit = max((each.last for each in edits), default=-1)
-        parts = list(self._find_shown_parts(fetch, last_edit)) if fetch.effect.read_paths else []
+        parts, fewest = self._find_shown_parts(fetch, last_edit) if fetch.effect.read_paths else ([], 1)
         if not parts and (same := self._find_same_result(fetch)):
-            parts = [(same, list(dict.fromkeys(fetch.lines)), 1)]
+            parts, fewest = [(same, list(dict.fromkeys(fetch.lines)))], 1
         changes = _find_changes(fetch, edits) if parts else {}
-        for source, lines, min_lines in parts:
+        shown = [line for _, lines in parts for line in lines]
+        for source, lines in parts:
             is_edited = last_edit > source.message
-            if not is_edited and _count_lines_read_by_both(source, fetch) < min_lines:
+            if not is_edited and _count_lines_read_by_both(source, fetch) < min(fewest, len(lines)):
                 continue  # two parts of a file have like lines
             if self._has_changed_since(source, fetch, len(lines), changes, is_edited=is_edited):
                 self.stale[source.row].append(call_message)
             else:
                 sample = lines[:: len(lines) // MAX_SAMPLE_LINES + 1]
-                self.refetches.append(Refetch(source.row, call_message, call_row, fetch.effect, sample, min_lines))
+                own = set(lines)
+                others = [line for line in shown if line not in own]
+                others = others[:: len(others) // MAX_SAMPLE_LINES + 1]
+                self.refetches.append(Refetch(source.row, call_message, call_row, fetch.effect, sample, fewest, others))
         self._by_key[fetch.effect.fetch_key].append(fetch)
         self.add_file_lines(fetch)
         if _is_folder_search(fetch):
             self.add_source(fetch)
 
-    def _find_shown_parts(self, read: Fetch, last_edit: int) -> Iterator[tuple[Fetch, list[str], int]]:
-        """Yield earlier blocks that show a read's files, the lines of each that it repeats, and how many suffice."""
+    def _find_shown_parts(self, read: Fetch, last_edit: int) -> tuple[list[tuple[Fetch, list[str]]], int]:
+        """Return earlier blocks that show a read's files, with the lines of each that it repeats, and how many suffice."""
         paths = read.effect.read_paths
         sources_by_line = [*_find_files(self._sources, paths), self._source_of_line]
+        is_search = re.search(r"\b(?:grep|rg|search\w*|select-string)\b", read.effect.fetch_key, re.I) is not None
         if _is_folder_search(read):
             sources_by_line.append(self._any_source)
         shown: dict[int, list[str]] = defaultdict(list)
         sources: dict[int, Fetch] = {}
         concerns: dict[int, bool] = {}
-        same_places = Counter[int]()
+        certain: dict[int, list[str]] = defaultdict(list)
+        unnamed: dict[int, list[str]] = defaultdict(list)
         for line, keys in _find_line_keys(read).items():
             numbers = set(read.numbers.get(line, ()))
             found = (by_line.get(key) for by_line in sources_by_line for key in keys)
@@ -176,17 +189,27 @@ class FetchLog:
                     continue  # two parts of a file have like lines
                 if row not in concerns:
                     concerns[row] = self._concerns(source, read)
-                if concerns[row]:
-                    sources[row] = source
+                sources[row] = source
+                if not concerns[row]:
+                    unnamed[row].append(line)
+                else:
                     shown[row].append(line)
-                    same_places[row] += is_same_place
+                    if is_same_place or (is_search and len(line) >= MIN_CERTAIN_LENGTH and is_distinctive_line(line)):
+                        certain[row].append(line)
                     break
         line_count = sum(len(line) >= MIN_SHOWN_LENGTH for line in read.lines)
         fewest = min(MIN_ADJOINING_LINES, max(2, round(MIN_SHOWN_SHARE * line_count)))
+        enough = max(MIN_SHOWN_LINES, MIN_SHOWN_SHARE * line_count)
+        shown |= {row: lines for row, lines in unnamed.items() if len(lines) >= enough}
+        parts, has_part = [], False
         for row, lines in shown.items():
-            is_certain = len(lines) >= MIN_SHOWN_LINES or same_places[row] >= fewest
-            if is_certain or (len(lines) >= fewest and _reach_end(lines, sources[row].lines, read.lines)):
-                yield sources[row], lines, fewest
+            is_part = len(lines) >= fewest and _reach_end(lines, sources[row].lines, read.lines)
+            is_part |= len(lines) >= MIN_SHOWN_LINES
+            has_part |= is_part
+            if repeated := lines if is_part else certain[row]:
+                parts.append((sources[row], repeated))
+        enough = fewest if has_part else MIN_ADJOINING_LINES
+        return (parts if sum(len(lines) for _, lines in parts) >= enough else []), fewest
 
     def _concerns(self, source: Fetch, read: Fetch) -> bool:
         """Return whether an earlier block may show a file that a read shows."""
@@ -237,7 +260,7 @@ def _find_line_keys(fetch: Fetch) -> dict[str, list[str]]:
     """Return the keys of each line by which sources are found: its places, and itself if it stands in a block once."""
     counts = Counter(fetch.lines)
     lines = (line for line in counts if len(line) >= MIN_SHOWN_LENGTH and not _is_path(line))
-    places = ((line, [f"{number}:{line}" for number in fetch.numbers.get(line, ())]) for line in lines)
+    places = ((line, [f"{number}\n{line}" for number in fetch.numbers.get(line, ())]) for line in lines)
     return {line: [line, *keys] if counts[line] == 1 else keys for line, keys in places}
 
 

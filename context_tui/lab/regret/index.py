@@ -88,6 +88,7 @@ class BlockUse(NamedTuple):
         evidence: the line or call that shows the use.
         copies: rows of other earlier blocks that contain the needle.
         weight: weight of the needle; the uses in a message are lost if lost needles weigh :data:`MIN_USE_WEIGHT`.
+        is_other: true if only other blocks contain the needle, which the same call fetches again.
     """
 
     tier: UseTier
@@ -97,6 +98,7 @@ class BlockUse(NamedTuple):
     evidence: str
     copies: Sequence[int] = ()
     weight: int = MIN_USE_WEIGHT
+    is_other: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,9 +195,9 @@ class _UseIndexer:
         fetches = FetchLog(self._mentions)
         for message in sent_messages:
             self._log_fetches(message, fetches, is_reply=message in replies)
-        self.lines.rows |= {line: [] for refetch in fetches.refetches for line in refetch.lines}
-        refetched_lines = (refetch.lines for refetch in fetches.refetches)
-        phrases = PhraseFinder(chain.from_iterable(chain(self.edited_lines.values(), refetched_lines)))
+        refetched_lines = [line for each in fetches.refetches for line in chain(each.lines, each.other_lines)]
+        self.lines.rows |= {line: [] for line in refetched_lines}
+        phrases = PhraseFinder(chain(chain.from_iterable(self.edited_lines.values()), refetched_lines))
         for message in sent_messages:
             self._index_sources(message, phrases, is_reply=message in replies)
         self._remove_prompt_needles()
@@ -209,10 +211,11 @@ class _UseIndexer:
         for refetch in fetches.refetches:
             evidence = (refetch.effect.fetch_key or " ".join(self.texts[refetch.block].split()))[:200]
             weight = MIN_USE_WEIGHT // refetch.min_lines
-            for line in refetch.lines:
+            for at, line in enumerate(chain(refetch.lines, refetch.other_lines)):
                 if rows := self.lines.rows.get(line):
                     copies = EarlierRows(rows, bisect_left(rows, refetch.message, key=self.owner.__getitem__))
-                    use = BlockUse("re-fetch", refetch.message, refetch.block, line, evidence, copies, weight)
+                    is_other = at >= len(refetch.lines)
+                    use = BlockUse("re-fetch", refetch.message, refetch.block, line, evidence, copies, weight, is_other)
                     self.uses_by_row[refetch.earlier_row].append(use)
         return self.uses_by_row, fetches.stale
 

@@ -29,7 +29,7 @@ _URL = re.compile(r"\b[a-z]{3,10}://[^\s\"'<>`()\[\]\\]{8,}")
 _ADDRESS = re.compile(r"[\w.-]+@(?!example\.)[\w.-]+\.[a-z]{2,6}", re.ASCII).fullmatch
 _PATH = re.compile(r"[A-Za-z0-9_.@~/\\-]{6,}")
 _LINE = re.compile(
-    r"^(?!$)[ \t]{0,20}(?:(?:(?:[A-Za-z]:)?[\w./\\@~+-]{1,200}[:-])?([0-9]{1,7}) ?[→\t:|-])?"
+    r"^(?!$)[ \t]{0,20}(?:((?:(?:[A-Za-z]:)?[\w./\\@~+-]{1,200}[:-])?[0-9]{1,7}) ?[→\t:|-])?"
     r"[ \t]*(?:[+-][ \t]*){0,2}(?:[0-9]{1,7}\.[ \t]+(?:[+-][ \t]*)?)?([^\n]*)",
     re.MULTILINE,
 )
@@ -151,7 +151,7 @@ def find_lines(text: str, min_length: int = MIN_LINE_LENGTH) -> list[str]:
 
 
 def find_numbered_lines(text: str, min_length: int) -> list[tuple[str, str]]:
-    """Return the same lines, each with the line number before it, which is empty if there is none."""
+    """Return the same lines, each with what stands before it: its number, after its file if a search shows that."""
     lines = ((number, rest.strip()) for number, rest in _LINE.findall(text))
     lines = (each for each in lines if min_length <= len(each[1]) <= MAX_LINE_LENGTH)
     return [each for each in lines if not (each[1][0] in "<HCWOEP[" and _FRAME.fullmatch(each[1]))]

@@ -24,12 +24,12 @@ MIN_SHOWN_LINES, MIN_ADJOINING_LINES, MIN_SHOWN_SHARE = 5, 3, 0.5
 """Minimum number of lines that a read and an earlier block have in common: fewer may occur twice in a file by chance.
 
 If the common lines reach the first or the last line of one of the two blocks, the second number is enough, or in a
-short read this share of its lines.
+short read this share of its lines. The second number is also enough of single lines from several blocks.
 """
 MIN_SHOWN_LENGTH = 12
 """Minimum length in characters of such a line. It is more than a path, and stands in both once or at a known number."""
 MIN_CERTAIN_LENGTH = 32
-"""Minimum length in characters of a line that shows by itself where it is from."""
+"""Minimum length in characters of a line of a search that counts by itself; so does a line at the same number."""
 CHANGED_SHARE = 0.4
 """A read after edits is taken to look at the changes if they changed at least this share of the lines in common."""
 MAX_FILES = 20
@@ -40,7 +40,8 @@ MIN_FETCHED_CHARS = 40
 """Minimum length of a result in characters."""
 
 _is_path = re.compile(r"[\w./\\@~:+-]+").fullmatch
-_PLACE = re.compile(r"(?:(.*)[:-])?([0-9]*)")
+_PLACE = re.compile(r"(?:(.*)[:-])?([0-9]+)")
+_is_search = re.compile(r"\b(?:grep|rg|search\w*|select-string)\b", re.IGNORECASE).search
 _T = TypeVar("_T")
 _ByFile = dict[str, dict[str, _T]]
 """Items by the name of a file and, as other files may have that name, by its path."""
@@ -53,30 +54,35 @@ class Fetch(NamedTuple):
         row, message: its block and message.
         effect: the effect of the call.
         lines: its lines in order.
-        numbers: the numbers that stand before each line.
+        places: the files and line numbers of each line, such as ``app.py:12``, if they are shown.
     """
 
     row: int
     message: int
     effect: CallEffect
     lines: list[str]
-    numbers: Mapping[str, list[str]]
+    places: Mapping[str, list[str]]
 
     @classmethod
     def parse(cls, row: int, message: int, effect: CallEffect, text: str) -> Fetch:
         """Return the content of a block with this text."""
         lines, places = find_numbered_lines(text, MIN_LINE_LENGTH), defaultdict[str, list[str]](list)
         names = {_get_file_name(path) for path in effect.read_paths}
-        for place, line in lines:
-            path, number = _PLACE.fullmatch(place).groups("")
-            name = _get_file_name(path.replace("\\", "/")) or (len(names) == 1 and [*names][0])
-            if number and name:
-                places[line].append(f"{name}:{number}")
+        only_name = names.pop() if len(names) == 1 else ""
+        for prefix, line in lines:
+            if match := _PLACE.fullmatch(prefix):
+                path, number = match.groups("")
+                if name := _get_file_name(path.replace("\\", "/")) or only_name:
+                    places[line].append(f"{name}:{number}")
         return cls(row, message, effect, [line for _, line in lines], places)
 
 
 class Refetch(NamedTuple):
-    """A tool call that fetches the content of an earlier block again, if *min_lines* of these *lines* are lost."""
+    """A tool call that fetches the content of an earlier block again.
+
+    It counts if *min_lines* are lost of the block's *lines* and of *other_lines*, which the call fetches again from
+    other blocks, and one of the former.
+    """
 
     earlier_row: int
     message: int
@@ -84,7 +90,7 @@ class Refetch(NamedTuple):
     effect: CallEffect
     lines: Sequence[str]
     min_lines: int
-    other_lines: Sequence[str] = ()
+    other_lines: Sequence[str]
 
 
 @dataclass
@@ -93,6 +99,19 @@ class _FileEdits:
 
     last: int = -1
     changed: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class _Part:
+    """The lines of an earlier block that a read shows, and those of them that are certainly from there.
+
+    ``concerns`` is true if the block may show a file that the read shows.
+    """
+
+    source: Fetch
+    concerns: bool
+    lines: list[str] = field(default_factory=list)
+    certain_lines: list[str] = field(default_factory=list)
 
 
 class FetchLog:
@@ -144,80 +163,78 @@ class FetchLog:
             return
         edits = _find_files(self._edits, fetch.effect.read_paths)
         last_edit = max((each.last for each in edits), default=-1)
-        parts, fewest = self._find_shown_parts(fetch, last_edit) if fetch.effect.read_paths else ([], 1)
+        line_count = sum(len(line) >= MIN_SHOWN_LENGTH for line in fetch.lines)
+        min_lines = min(MIN_ADJOINING_LINES, max(2, round(MIN_SHOWN_SHARE * line_count)))
+        parts = self._find_parts(fetch, last_edit, line_count, min_lines) if fetch.effect.read_paths else []
         if not parts and (same := self._find_same_result(fetch)):
-            parts, fewest = [(same, list(dict.fromkeys(fetch.lines)))], 1
+            parts, min_lines = [_Part(same, True, list(dict.fromkeys(fetch.lines)))], 1
         changes = _find_changes(fetch, edits) if parts else {}
-        shown = [line for _, lines in parts for line in lines]
-        for source, lines in parts:
-            is_edited = last_edit > source.message
-            if not is_edited and _count_lines_read_by_both(source, fetch) < min(fewest, len(lines)):
+        all_lines = _draw_sample([line for part in parts for line in part.lines])
+        for part in parts:
+            source, is_edited = part.source, last_edit > part.source.message
+            if not is_edited and _count_lines_read_by_both(source, fetch) < min(min_lines, len(part.lines)):
                 continue  # two parts of a file have like lines
-            if self._has_changed_since(source, fetch, len(lines), changes, is_edited=is_edited):
+            if self._has_changed_since(source, fetch, len(part.lines), changes, is_edited=is_edited):
                 self.stale[source.row].append(call_message)
             else:
-                sample = lines[:: len(lines) // MAX_SAMPLE_LINES + 1]
-                own = set(lines)
-                others = [line for line in shown if line not in own]
-                others = others[:: len(others) // MAX_SAMPLE_LINES + 1]
-                self.refetches.append(Refetch(source.row, call_message, call_row, fetch.effect, sample, fewest, others))
+                lines = _draw_sample(part.lines)
+                others = [line for line in all_lines if line not in lines]
+                self.refetches.append(
+                    Refetch(source.row, call_message, call_row, fetch.effect, lines, min_lines, others)
+                )
         self._by_key[fetch.effect.fetch_key].append(fetch)
         self.add_file_lines(fetch)
         if _is_folder_search(fetch):
             self.add_source(fetch)
 
-    def _find_shown_parts(self, read: Fetch, last_edit: int) -> tuple[list[tuple[Fetch, list[str]]], int]:
-        """Return earlier blocks that show a read's files, with the lines of each that it repeats, and how many suffice."""
-        paths = read.effect.read_paths
-        sources_by_line = [*_find_files(self._sources, paths), self._source_of_line]
-        is_search = re.search(r"\b(?:grep|rg|search\w*|select-string)\b", read.effect.fetch_key, re.I) is not None
+    def _find_parts(self, read: Fetch, last_edit: int, line_count: int, min_lines: int) -> list[_Part]:
+        """Return the parts of earlier blocks that a read of *line_count* long lines shows again, if it shows any."""
+        parts = [part for part in self._match_lines(read, last_edit) if part.lines]
+        has_whole_part = False
+        for part in parts:
+            if part.concerns:
+                is_whole = len(part.lines) >= MIN_SHOWN_LINES or (
+                    len(part.lines) >= min_lines and _reach_end(part.lines, part.source.lines, read.lines)
+                )
+            else:
+                is_whole = len(part.lines) >= max(MIN_SHOWN_LINES, MIN_SHOWN_SHARE * line_count)
+            has_whole_part |= is_whole
+            part.lines = part.lines if is_whole else part.certain_lines
+        enough = min_lines if has_whole_part else MIN_ADJOINING_LINES
+        return [part for part in parts if part.lines] if sum(len(part.lines) for part in parts) >= enough else []
+
+    def _match_lines(self, read: Fetch, last_edit: int) -> Iterable[_Part]:
+        """Return the newest earlier blocks with lines of a read; other blocks only up to the newest of its files."""
+        sources_by_line = [*_find_files(self._sources, read.effect.read_paths), self._source_of_line]
         if _is_folder_search(read):
             sources_by_line.append(self._any_source)
-        shown: dict[int, list[str]] = defaultdict(list)
-        sources: dict[int, Fetch] = {}
-        concerns: dict[int, bool] = {}
-        certain: dict[int, list[str]] = defaultdict(list)
-        unnamed: dict[int, list[str]] = defaultdict(list)
+        is_search = _is_search(read.effect.fetch_key) is not None
+        parts: dict[int, _Part] = {}
         for line, keys in _find_line_keys(read).items():
-            numbers = set(read.numbers.get(line, ()))
+            places = set(read.places.get(line, ()))
             found = (by_line.get(key) for by_line in sources_by_line for key in keys)
             candidates = {source.row: source for source in found if source}
             for row, source in sorted(candidates.items(), reverse=True):
-                other_numbers = source.numbers.get(line, ())
-                is_same_place = not numbers.isdisjoint(other_numbers)
-                if numbers and other_numbers and not is_same_place and source.message > last_edit:
+                other_places = source.places.get(line, ())
+                is_same_place = not places.isdisjoint(other_places)
+                if places and other_places and not is_same_place and source.message > last_edit:
                     continue  # two parts of a file have like lines
-                if row not in concerns:
-                    concerns[row] = self._concerns(source, read)
-                sources[row] = source
-                if not concerns[row]:
-                    unnamed[row].append(line)
-                else:
-                    shown[row].append(line)
-                    if is_same_place or (is_search and len(line) >= MIN_CERTAIN_LENGTH and is_distinctive_line(line)):
-                        certain[row].append(line)
+                part = parts.get(row) or parts.setdefault(row, _Part(source, self._concerns(source, read)))
+                part.lines.append(line)
+                if part.concerns:
+                    is_long = len(line) >= MIN_CERTAIN_LENGTH and is_distinctive_line(line)
+                    if is_same_place or (is_search and is_long):
+                        part.certain_lines.append(line)
                     break
-        line_count = sum(len(line) >= MIN_SHOWN_LENGTH for line in read.lines)
-        fewest = min(MIN_ADJOINING_LINES, max(2, round(MIN_SHOWN_SHARE * line_count)))
-        enough = max(MIN_SHOWN_LINES, MIN_SHOWN_SHARE * line_count)
-        shown |= {row: lines for row, lines in unnamed.items() if len(lines) >= enough}
-        parts, has_part = [], False
-        for row, lines in shown.items():
-            is_part = len(lines) >= fewest and _reach_end(lines, sources[row].lines, read.lines)
-            is_part |= len(lines) >= MIN_SHOWN_LINES
-            has_part |= is_part
-            if repeated := lines if is_part else certain[row]:
-                parts.append((sources[row], repeated))
-        enough = fewest if has_part else MIN_ADJOINING_LINES
-        return (parts if sum(len(lines) for _, lines in parts) >= enough else []), fewest
+        return parts.values()
 
     def _concerns(self, source: Fetch, read: Fetch) -> bool:
         """Return whether an earlier block may show a file that a read shows."""
         paths = read.effect.read_paths
-        if source.effect.concerns(paths) or any(self._mentions(source.row, _get_file_name(path)) for path in paths):
+        if source.effect.concerns(paths) or any(self._mentions(source.row, path) for path in paths):
             return True
-        names = map(_get_file_name, (*source.effect.read_paths, *source.effect.changed_paths))
-        return _is_folder_search(read) and any(self._mentions(read.row, name) for name in names)
+        files = (*source.effect.read_paths, *source.effect.changed_paths)
+        return _is_folder_search(read) and any(self._mentions(read.row, file) for file in files)
 
     def _find_same_result(self, new: Fetch) -> Fetch | None:
         """Return the newest earlier result of the same call that has the lines of a new one."""
@@ -260,8 +277,12 @@ def _find_line_keys(fetch: Fetch) -> dict[str, list[str]]:
     """Return the keys of each line by which sources are found: its places, and itself if it stands in a block once."""
     counts = Counter(fetch.lines)
     lines = (line for line in counts if len(line) >= MIN_SHOWN_LENGTH and not _is_path(line))
-    places = ((line, [f"{number}\n{line}" for number in fetch.numbers.get(line, ())]) for line in lines)
+    places = ((line, [f"{place}\n{line}" for place in fetch.places.get(line, ())]) for line in lines)
     return {line: [line, *keys] if counts[line] == 1 else keys for line, keys in places}
+
+
+def _draw_sample(lines: Sequence[str]) -> Sequence[str]:
+    return lines[:: len(lines) // MAX_SAMPLE_LINES + 1]
 
 
 def _reach_end(lines: Iterable[str], one: Sequence[str], other: Sequence[str]) -> bool:

@@ -37,7 +37,7 @@ from context_tui.lab.regret.needles import (
     is_distinctive_token,
     locate_needles,
 )
-from context_tui.lab.regret.tool_calls import CallEffect, analyze_call
+from context_tui.lab.regret.tool_calls import CallEffect, analyze_call, mentions_file
 from context_tui.lab.regret.tools import TOOL_VERBS
 from context_tui.lab.replay.history import ReplayHistory
 from context_tui.lab.replay.recording import Recording
@@ -219,9 +219,11 @@ class _UseIndexer:
                     self.uses_by_row[refetch.earlier_row].append(use)
         return self.uses_by_row, fetches.stale
 
-    def _mentions(self, row: int, name: str) -> bool:
+    def _mentions(self, row: int, path: str) -> bool:
         block = self.session.content.blocks(self.owner[row])[self.facts.ordinal(row)]
-        return name in self.texts.get(self.facts.find_tool_use(row), "") or name in extract_block_text(block)
+        return mentions_file(self.texts.get(self.facts.find_tool_use(row), ""), path) or mentions_file(
+            extract_block_text(block), path
+        )
 
     def _read_blocks(self, message: int) -> Iterable[tuple[int, dict[str, object]]]:
         self.checkpoint()

@@ -15,6 +15,8 @@ from context_tui.lab.regret import tools
 from context_tui.session.blocks import parse_read_range
 from context_tui.session.jsontext import compact_text
 
+MAX_FOLDERS_LENGTH = 200
+"""Maximum length in characters of the folders before a file's name that are compared."""
 MAX_COMMAND_LENGTH = 2_000
 """Maximum length in characters of an analysed command; longer ones count as scripts."""
 
@@ -30,6 +32,7 @@ _SED_SUBSTITUTION = re.compile(r"s([/|#,@!])((?:(?!\1)[^\\\n]){12,300})\1")
 _PRINTED_LINES = re.compile(r"(?<=[ '\";])([0-9]{1,7}),([0-9]{1,7})p")
 _ROOT = re.compile(r"^(?:\./|[A-Za-z]:/|/[a-z]/)")
 """Matches the beginning of a path that some programs leave out, such as a drive (``C:/`` or ``/c/``)."""
+_PATH_END, _DIFF_ROOT = re.compile(r"[\w.@~+/\\-]*"), re.compile(r"^[ab]/")
 _PATCHED_FILE = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.{1,500})$", re.MULTILINE)
 _SEARCH_BLOCK = re.compile(r"(?:<{5,9}|-{5,9}) ?SEARCH[^\n]*\n(?::start_line:[^\n]*\n)?(?:-{5,9}\n)?")
 _SEARCH_END = re.compile(r"\n={5,9}[^\n]*\n")
@@ -258,6 +261,19 @@ def is_same_file(path: str, other: str) -> bool:
     """Return whether two paths may be the same file, which holds if one ends with the other, without its drive."""
     path, other = _ROOT.sub("", path), _ROOT.sub("", other)
     return path == other or path.endswith("/" + other) or other.endswith("/" + path)
+
+
+def mentions_file(text: str, path: str) -> bool:
+    """Return whether a text contains a path that may be the same file."""
+    name = path.rpartition("/")[2]
+    at = text.find(name) if name else -1
+    while at >= 0:
+        before = _PATH_END.match(text[max(at - MAX_FOLDERS_LENGTH, 0) : at][::-1])
+        folders = before[0][::-1].replace("\\", "/").lstrip("./") if before else ""
+        if is_same_file(_DIFF_ROOT.sub("", folders) + name, path):
+            return True
+        at = text.find(name, at + len(name))
+    return False
 
 
 _CMDLET = re.compile(r"\b(?:get-content|select-string|get-childitem|set-location)\b", re.IGNORECASE)

@@ -30,7 +30,7 @@ MIN_SHOWN_LENGTH = 12
 """Minimum length in characters of such a line. It is more than a path, and stands in both once or at a known number."""
 MIN_CERTAIN_LENGTH = 32
 """Minimum length in characters of a line of a search that counts by itself; so does a line at the same number."""
-CHANGED_SHARE = 0.4
+CHANGED_SHARE = 0.3
 """A read after edits is taken to look at the changes if they changed at least this share of the lines in common."""
 MAX_FILES = 20
 """Maximum number of files of one name whose lines are stored."""

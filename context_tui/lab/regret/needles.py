@@ -24,9 +24,6 @@ MIN_PHRASE_WORDS = 3
 """Minimum number of words by which a line is recognised in another form."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9_]{5,}")
-_COMPOUND = re.compile(r"\b\w++(?:[-.:]\w++|@[A-Za-z]\w*+)++", re.ASCII)
-_URL = re.compile(r"\b[a-z]{3,10}://[^\s\"'<>`()\[\]\\]{8,}")
-_ADDRESS = re.compile(r"[\w.-]+@(?!example\.)[\w.-]+\.[a-z]{2,6}", re.ASCII).fullmatch
 _PATH = re.compile(r"[A-Za-z0-9_.@~/\\-]{6,}")
 _LINE = re.compile(
     r"^(?!$)[ \t]{0,20}(?:((?:(?:[A-Za-z]:)?[\w./\\@~+-]{1,200}[:-])?[0-9]{1,7}) ?[→\t:|-])?"
@@ -76,39 +73,14 @@ def is_number(token: str) -> bool:
     return all(c in "0123456789abcdef" for c in token)
 
 
-def is_compound(token: str) -> bool:
-    """Return whether a token of several words is unlikely to be written by chance.
-
-    Such tokens are e-mail addresses, long names of three words with hyphens, and those with five digits or more, such
-    as versions, ids, times and lines of a file (``app.py:40123``).
-    """
-    if "@" in token:
-        return _ADDRESS(token) is not None and not token.startswith(("git@", "noreply@"))
-    words = token.split("-")
-    is_slug = len(words) > 2 and len(token) >= MIN_SLUG_LENGTH and all(map(str.islower, words))
-    return is_slug or (sum(map(str.isdigit, token)) > 4 and len(set(token)) > 5)
-
-
 def is_distinctive_token(token: str) -> bool:
-    """Return whether a token is a long name, a number, a hash, a compound or an address that is no common one."""
-    if "://" in token:
-        return True
-    if not token.replace("_", "").isalnum():
-        return is_compound(token)
+    """Return whether a token is a long name that few projects share, a number or a hash."""
     return (is_name(token) and token.lower() not in _COMMON_NAMES) or is_number(token)
 
 
 def find_tokens(text: str) -> KeysView[str]:
     """Return the distinct tokens in a text that may be names, numbers or hashes, in order of appearance."""
-    return dict.fromkeys([*_TOKEN.findall(text), *_COMPOUND.findall(text), *_find_urls(text)]).keys()
-
-
-def _find_urls(text: str) -> Iterator[str]:
-    for match in _URL.finditer(text) if "://" in text else ():
-        url = match[0].rstrip(".,;:!?*/}").removesuffix(".git")
-        _, _, place = url.partition("://")
-        if "@" in place or place.count("/") > 1:
-            yield url
+    return dict.fromkeys(_TOKEN.findall(text)).keys()
 
 
 def find_paths(text: str) -> KeysView[str]:

@@ -35,7 +35,6 @@ from context_tui.lab.regret.needles import (
     find_tokens,
     is_distinctive_line,
     is_distinctive_token,
-    locate_needles,
 )
 from context_tui.lab.regret.tool_calls import CallEffect, analyze_call, mentions_file
 from context_tui.lab.regret.tools import TOOL_VERBS
@@ -324,14 +323,9 @@ class _UseIndexer:
                 for mention in self._find_mentions(needle, rows):
                     by_message[self.owner[mention.row]].append(mention)
         for message, message_mentions in by_message.items():
-            sources = list(self._group_by_source(message_mentions))
-            needles: dict[int, set[str]] = defaultdict(set)
-            for mention in chain.from_iterable(mentions for _, _, mentions in sources):
-                needles[mention.row].add(mention.needle)
-            places = {row: locate_needles(self.texts[row], row_needles) for row, row_needles in needles.items()}
-            for holder, copies, mentions in sources:
+            for holder, copies, mentions in self._group_by_source(message_mentions):
                 for needle, row, *_ in mentions[:MAX_NEEDLES]:
-                    evidence = cut_excerpt(self.texts[row], needle, places[row][needle])
+                    evidence = cut_excerpt(self.texts[row], needle)
                     self.uses_by_row[holder].append(BlockUse("reference", message, row, needle, evidence, copies))
 
     def _find_mentions(self, needle: str, rows: Sequence[int]) -> Iterator[_Mention]:

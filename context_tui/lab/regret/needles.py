@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, KeysView
-from itertools import chain, compress, count, pairwise
+from collections.abc import Iterable, Iterator, KeysView
+from itertools import compress, count, pairwise
 from typing import Any
 
 from context_tui.session.blocks import body_to_text
@@ -211,22 +211,9 @@ def collect_strings(value: object) -> list[str]:
     return strings
 
 
-def locate_needles(text: str, needles: Collection[str]) -> dict[str, int]:
-    """Map each needle that occurs in the text to the position where it first occurs."""
-    positions: dict[str, int] = {}
-    places = chain(
-        ((match[0], match.start()) for match in _TOKEN.finditer(text)),
-        ((key, match.start()) for match in _PATH.finditer(text) for key in _iter_path_keys(match[0])),
-        ((match[2].strip(), match.start(2)) for match in _LINE.finditer(text)),
-    )
-    for needle, start in places:
-        if needle in needles:
-            positions.setdefault(needle, start)
-    return {needle: text.find(needle) for needle in needles} | positions
-
-
-def cut_excerpt(text: str, needle: str, at: int, length: int = 160) -> str:
-    """Return the line with *needle* at or soon after position *at*, cut to about *length* characters."""
+def cut_excerpt(text: str, needle: str, length: int = 160) -> str:
+    """Return the line in which *needle* first occurs, cut to about *length* characters."""
+    at = max(text.find(needle), 0)
     first, last = max(at - max(length - len(needle), 0) // 2, 0), at + max(length, len(needle))
     line_start, line_end = text.rfind("\n", first, at) + 1, text.find("\n", at, last)
     return text[line_start or first : last if line_end < 0 else line_end].strip()

@@ -9,16 +9,14 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, KeysView
-from itertools import compress, count, pairwise
+from itertools import compress, count
 from typing import Any
 
 from context_tui.session.blocks import body_to_text
 from context_tui.text.files import read_toml
 
-MIN_NAME_LENGTH, MIN_NUMBER_LENGTH, MIN_HASH_LENGTH, MIN_LINE_LENGTH, MIN_STEM_LENGTH = 8, 5, 6, 24, 3
+MIN_NAME_LENGTH, MIN_NUMBER_LENGTH, MIN_HASH_LENGTH, MIN_LINE_LENGTH, MIN_STEM_LENGTH = 8, 5, 6, 24, 4
 """Minimum lengths in characters of an identifier, a number, a hash, a line and the stem of a file name."""
-MIN_LONG_STEM_LENGTH, MIN_SLUG_LENGTH = 6, 20
-"""Minimum lengths of a stem that few folders share, and an id of words."""
 MAX_NAME_LENGTH, MAX_LINE_LENGTH = 80, 400
 MIN_PHRASE_WORDS = 3
 """Minimum number of words by which a line is recognised in another form."""
@@ -39,10 +37,6 @@ _FRAME = re.compile(
 """Matches a line that frames results, such as ``<returncode>0</returncode>``."""
 _WORD, _ESCAPE = re.compile(r"\w+|[^\w\s·]"), re.compile(r"\\[ntr]?|\^I")
 _CAMEL = re.compile(r"[a-z0-9][A-Z]").search
-_is_specific = re.compile(
-    r"(?!\.git|\.local|node_modules|__tests__|[0-9.]+$)(?=.{4})(?:.*[-_@0-9]|.*[a-z][A-Z]|.*\.\w)"
-).match
-"""Matches the name of a project's folder: of several words, or with a digit or a dot."""
 _SUFFIXES, _COMMON_FILE_STEMS, _COMMON_NAMES = (
     frozenset(words.split()) for words in read_toml("context_tui.lab.regret", "common_words.toml").values()
 )
@@ -84,37 +78,23 @@ def find_tokens(text: str) -> KeysView[str]:
 
 
 def find_paths(text: str) -> KeysView[str]:
-    """Return the keys of the distinct paths in a text, in order of appearance.
-
-    The key of a file is its name, preceded by its folder if many folders have a file with that name; a short name has
-    both keys. Two consecutive folders have a key if the name of one is specific.
-    """
+    """Return the names of the distinct files in a text, each with its folder if many folders have such a file."""
     tokens = dict.fromkeys(_PATH.findall(text))
-    return dict.fromkeys(key for token in tokens for key in _iter_path_keys(token)).keys()
+    return dict.fromkeys(name for token in tokens for name in _iter_file_names(token)).keys()
 
 
-def _iter_path_keys(token: str) -> Iterator[str]:
-    """Yield the keys of the paths that a token may mean; a backslash separates folders or begins an escape."""
-    if len(token) > MAX_LINE_LENGTH or not ("/" in token or "." in token):
+def _iter_file_names(token: str) -> Iterator[str]:
+    """Yield the names of the files that a token may mean; a backslash separates folders or begins an escape."""
+    if len(token) > MAX_LINE_LENGTH or "." not in token:
         return
     for path in (token.replace("\\", "/"), *token.split("\\")) if "\\" in token else (token,):
         *folders, name = path.rstrip("./-").split("/")
         stem, _, suffix = name.rpartition(".")
-        if not stem or suffix.lower() not in _SUFFIXES:
-            folders.append(name if name[:1] == "@" else name.partition("@")[0])
-        else:
-            is_common = _is_common_stem(stem)
-            if len(stem) >= MIN_STEM_LENGTH and not is_common:
+        if len(stem) >= MIN_STEM_LENGTH and suffix.lower() in _SUFFIXES:
+            if stem.lower() not in _COMMON_FILE_STEMS and not (stem.isupper() and stem.isalpha()):
                 yield name
-            if (is_common or len(stem) < MIN_LONG_STEM_LENGTH) and folders and folders[-1] not in ("", ".", "..", "~"):
+            elif folders and folders[-1].strip(".~"):
                 yield f"{folders[-1]}/{name}"
-        for outer, inner in pairwise(folders):
-            if outer and inner and (_is_specific(outer) or _is_specific(inner)):
-                yield f"{outer}/{inner}"
-
-
-def _is_common_stem(stem: str) -> bool:
-    return stem.lower() in _COMMON_FILE_STEMS or (stem.isupper() and stem.isalpha())
 
 
 def find_lines(text: str, min_length: int = MIN_LINE_LENGTH) -> list[str]:
@@ -130,7 +110,7 @@ def find_numbered_lines(text: str, min_length: int) -> list[tuple[str, str]]:
 
 
 class PhraseFinder:
-    """Search for lines in other forms: in a longer line, with escapes, or with other punctuation.
+    """Search for lines in other forms: in a longer line, with escapes, or with other spaces.
 
     Args:
         lines: the lines to find; those of fewer than :data:`MIN_PHRASE_WORDS` words are left out.

@@ -7,7 +7,7 @@ import posixpath
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -187,24 +187,24 @@ def _analyze_python(script: str) -> CallEffect:
         nodes = list(ast.walk(ast.parse(script)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return CallEffect()
-    values: dict[str, list[ast.expr]] = defaultdict(list)
+    values: dict[str, list[str]] = defaultdict(list)
     for node in nodes:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            values[node.targets[0].id].append(node.value)
+        match node:
+            case ast.Assign(targets=[ast.Name(name)], value=ast.Constant(str(text))):
+                values[name].append(text)
 
-    def find_texts(node: ast.expr) -> list[str]:
-        literals = values[node.id] if isinstance(node, ast.Name) else [node]
-        return [each.value for each in literals if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    def find_arguments(functions: Collection[str], number: int) -> Iterator[str]:
+        for node in nodes:
+            match node:
+                case ast.Call(ast.Attribute(_, name) | ast.Name(name), args) if name in functions:
+                    match args[number : number + 1]:
+                        case [ast.Constant(str(text))]:
+                            yield text
+                        case [ast.Name(variable)]:
+                            yield from values[variable]
 
-    paths, replaced, inserted = list[str](), list[str](), list[str]()
-    for call in nodes:
-        if isinstance(call, ast.Call) and call.args:
-            if isinstance(call.func, ast.Name) and call.func.id in ("Path", "open"):
-                paths += find_texts(call.args[0])
-            elif isinstance(call.func, ast.Attribute) and call.func.attr == "replace" and len(call.args) > 1:
-                replaced += find_texts(call.args[0])
-                inserted += find_texts(call.args[1])
-    return CallEffect("", (), tuple(paths), tuple(replaced), "", "\n".join(inserted))
+    replaced, inserted = (tuple(find_arguments(("replace",), number)) for number in range(2))
+    return CallEffect("", (), tuple(find_arguments(("Path", "open"), 0)), replaced, "", "\n".join(inserted))
 
 
 def _split_commands(command: str, is_separator: Callable[[str], bool]) -> list[list[str]]:

@@ -48,13 +48,9 @@ _ByFile = dict[str, dict[str, _T]]
 
 
 class Fetch(NamedTuple):
-    """Content that a tool call read or wrote.
+    """Content that a tool call read or wrote, in a block: the effect of the call, and the lines in order.
 
-    Attributes:
-        row, message: its block and message.
-        effect: the effect of the call.
-        lines: its lines in order.
-        places: the files and line numbers of each line, such as ``app.py:12``, if they are shown.
+    ``places`` has the files and numbers at which each line stands, such as ``app.py:12``, if they are shown.
     """
 
     row: int
@@ -103,10 +99,7 @@ class _FileEdits:
 
 @dataclass
 class _Part:
-    """The lines of an earlier block that a read shows, and those of them that are certainly from there.
-
-    ``concerns`` is true if the block may show a file that the read shows.
-    """
+    """The lines of an earlier block, which may show a file of a read, that the read shows, certainly or by chance."""
 
     source: Fetch
     concerns: bool

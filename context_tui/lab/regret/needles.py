@@ -110,11 +110,7 @@ def find_numbered_lines(text: str, min_length: int) -> list[tuple[str, str]]:
 
 
 class PhraseFinder:
-    """Search for lines in other forms: in a longer line, with escapes, or with other spaces.
-
-    Args:
-        lines: the lines to find; those of fewer than :data:`MIN_PHRASE_WORDS` words are left out.
-    """
+    """Search for lines of at least :data:`MIN_PHRASE_WORDS` words in other forms, such as with escapes."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._lines: dict[tuple[str, ...], list[str]] = defaultdict(list)

@@ -53,7 +53,7 @@ MAX_HOLDERS = 3
 """Maximum number of earlier blocks with a short line of an edit, which may occur by chance."""
 MAX_CERTAIN_HOLDERS = 50
 """The same maximum for a longer line; also the number of newest blocks that are searched for the source of a needle."""
-MIN_EDIT_LINE_LENGTH = 16
+MIN_EDIT_LINE_LENGTH = 8
 """Minimum length in characters for a line of an edit's old text to be attributed."""
 LONG_LINE_LENGTH = 32
 """Minimum length in characters of a line that is named again; shorter ones may be common phrases."""

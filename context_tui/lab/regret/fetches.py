@@ -105,6 +105,7 @@ class _Part:
     concerns: bool
     lines: list[str] = field(default_factory=list)
     certain_lines: list[str] = field(default_factory=list)
+    other_lines: list[str] = field(default_factory=list)
 
 
 class FetchLog:
@@ -162,7 +163,6 @@ class FetchLog:
         if not parts and (same := self._find_same_result(fetch)):
             parts, min_lines = [_Part(same, True, list(dict.fromkeys(fetch.lines)))], 1
         changes = _find_changes(fetch, edits) if parts else {}
-        all_lines = _draw_sample([line for part in parts for line in part.lines])
         for part in parts:
             source, is_edited = part.source, last_edit > part.source.message
             if not is_edited and _count_lines_read_by_both(source, fetch) < min(min_lines, len(part.lines)):
@@ -171,7 +171,7 @@ class FetchLog:
                 self.stale[source.row].append(call_message)
             else:
                 lines = _draw_sample(part.lines)
-                others = [line for line in all_lines if line not in lines]
+                others = _draw_sample(part.other_lines)
                 self.refetches.append(
                     Refetch(source.row, call_message, call_row, fetch.effect, lines, min_lines, others)
                 )
@@ -182,19 +182,22 @@ class FetchLog:
 
     def _find_parts(self, read: Fetch, last_edit: int, line_count: int, min_lines: int) -> list[_Part]:
         """Return the parts of earlier blocks that a read of *line_count* long lines shows again, if it shows any."""
-        parts = [part for part in self._match_lines(read, last_edit) if part.lines]
-        has_whole_part = False
-        for part in parts:
+        parts, all_certain_lines, largest = list[_Part](), list[str](), None
+        for part in self._match_lines(read, last_edit):
             if part.concerns:
                 is_whole = len(part.lines) >= MIN_SHOWN_LINES or (
                     len(part.lines) >= min_lines and _reach_end(part.lines, part.source.lines, read.lines)
                 )
             else:
                 is_whole = len(part.lines) >= max(MIN_SHOWN_LINES, MIN_SHOWN_SHARE * line_count)
-            has_whole_part |= is_whole
-            part.lines = part.lines if is_whole else part.certain_lines
-        enough = min_lines if has_whole_part else MIN_ADJOINING_LINES
-        return [part for part in parts if part.lines] if sum(len(part.lines) for part in parts) >= enough else []
+            parts += [part] if is_whole else []
+            all_certain_lines += part.certain_lines
+            largest = part if not largest or len(part.certain_lines) > len(largest.certain_lines) else largest
+        if not parts and largest and len(all_certain_lines) >= MIN_ADJOINING_LINES:
+            largest.lines = largest.certain_lines
+            largest.other_lines = [line for line in all_certain_lines if line not in largest.lines]
+            return [largest]
+        return parts
 
     def _match_lines(self, read: Fetch, last_edit: int) -> Iterable[_Part]:
         """Return the newest earlier blocks with lines of a read; other blocks only up to the newest of its files."""

@@ -299,7 +299,8 @@ class _UseIndexer:
             holders = tuple(islice(earlier_rows, limit + 1))
             if not 0 < len(holders) <= limit:
                 continue
-            same_file = tuple(holder for holder in holders if self._concerns(holder, files))
+            present = (holder for holder in holders if self.removals.get(holder, NEVER_REMOVED) > message)
+            same_file = tuple(holder for holder in present if self._concerns(holder, files))
             if same_file or (not same_file_only and is_distinctive_line(line)):
                 all_mentions.append(_Mention(line, row, holders, same_file or holders))
         for holder, copies, mentions in self._group_by_source(all_mentions):

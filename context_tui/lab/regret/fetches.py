@@ -39,6 +39,7 @@ MAX_SAMPLE_LINES = 24
 MIN_FETCHED_CHARS = 40
 """Minimum length of a result in characters."""
 
+
 _is_path = re.compile(r"[\w./\\@~:+-]+").fullmatch
 _PLACE = re.compile(r"(?:(.*)[:-])?([0-9]+)")
 _is_search = re.compile(r"\b(?:grep|rg|search\w*|select-string)\b", re.IGNORECASE).search
@@ -66,18 +67,16 @@ class Fetch(NamedTuple):
         names = {_get_file_name(path) for path in effect.read_paths}
         only_name = names.pop() if len(names) == 1 else ""
         for prefix, line in lines:
-            if match := _PLACE.fullmatch(prefix):
-                path, number = match.groups("")
-                if name := _get_file_name(path.replace("\\", "/")) or only_name:
-                    places[line].append(f"{name}:{number}")
+            match = _PLACE.fullmatch(prefix)
+            if match and (name := _get_file_name((match[1] or "").replace("\\", "/")) or only_name):
+                places[line].append(f"{name}:{match[2]}")
         return cls(row, message, effect, [line for _, line in lines], places)
 
 
 class Refetch(NamedTuple):
     """A tool call that fetches the content of an earlier block again.
 
-    It counts if *min_lines* are lost of the block's *lines* and of *other_lines*, which the call fetches again from
-    other blocks, and one of the former.
+    It counts if *min_lines* are lost, at least one of the block's *lines*, the others perhaps from other blocks.
     """
 
     earlier_row: int
@@ -170,11 +169,9 @@ class FetchLog:
             if self._has_changed_since(source, fetch, len(part.lines), changes, is_edited=is_edited):
                 self.stale[source.row].append(call_message)
             else:
-                lines = _draw_sample(part.lines)
-                others = _draw_sample(part.other_lines)
-                self.refetches.append(
-                    Refetch(source.row, call_message, call_row, fetch.effect, lines, min_lines, others)
-                )
+                lines, others = _draw_sample(part.lines), _draw_sample(part.other_lines)
+                refetch = Refetch(source.row, call_message, call_row, fetch.effect, lines, min_lines, others)
+                self.refetches.append(refetch)
         self._by_key[fetch.effect.fetch_key].append(fetch)
         self.add_file_lines(fetch)
         if _is_folder_search(fetch):
@@ -182,22 +179,19 @@ class FetchLog:
 
     def _find_parts(self, read: Fetch, last_edit: int, line_count: int, min_lines: int) -> list[_Part]:
         """Return the parts of earlier blocks that a read of *line_count* long lines shows again, if it shows any."""
-        parts, all_certain_lines, largest = list[_Part](), list[str](), None
-        for part in self._match_lines(read, last_edit):
-            if part.concerns:
-                is_whole = len(part.lines) >= MIN_SHOWN_LINES or (
-                    len(part.lines) >= min_lines and _reach_end(part.lines, part.source.lines, read.lines)
-                )
-            else:
-                is_whole = len(part.lines) >= max(MIN_SHOWN_LINES, MIN_SHOWN_SHARE * line_count)
-            parts += [part] if is_whole else []
-            all_certain_lines += part.certain_lines
-            largest = part if not largest or len(part.certain_lines) > len(largest.certain_lines) else largest
-        if not parts and largest and len(all_certain_lines) >= MIN_ADJOINING_LINES:
-            largest.lines = largest.certain_lines
-            largest.other_lines = [line for line in all_certain_lines if line not in largest.lines]
-            return [largest]
-        return parts
+        parts, whole_parts = list(self._match_lines(read, last_edit)), list[_Part]()
+        for part in parts:
+            enough = MIN_SHOWN_LINES if part.concerns else max(MIN_SHOWN_LINES, MIN_SHOWN_SHARE * line_count)
+            has_few = part.concerns and min_lines <= len(part.lines) < enough
+            if len(part.lines) >= enough or (has_few and _reach_end(part.lines, part.source.lines, read.lines)):
+                whole_parts.append(part)
+        certain_lines = dict.fromkeys(line for part in parts for line in part.certain_lines)
+        if whole_parts or len(certain_lines) < MIN_ADJOINING_LINES:
+            return whole_parts
+        largest = max(parts, key=lambda part: len(part.certain_lines))
+        largest.lines, own_lines = largest.certain_lines, set(largest.certain_lines)
+        largest.other_lines = [line for line in certain_lines if line not in own_lines]
+        return [largest]
 
     def _match_lines(self, read: Fetch, last_edit: int) -> Iterable[_Part]:
         """Return the newest earlier blocks with lines of a read; other blocks only up to the newest of its files."""
@@ -257,9 +251,8 @@ class FetchLog:
 
 def _find_changes(read: Fetch, edits: Sequence[_FileEdits]) -> dict[str, int]:
     """Return the message of the last change of each line that a read shows and an edit changed."""
-    lines = _find_line_keys(read) if edits else ()
-    changes = ((line, max(each.changed.get(line, -1) for each in edits)) for line in lines)
-    return {line: message for line, message in changes if message >= 0}
+    changes = {line: max(each.changed.get(line, -1) for each in edits) for line in _find_line_keys(read) if edits}
+    return {line: message for line, message in changes.items() if message >= 0}
 
 
 def _count_lines_read_by_both(one: Fetch, other: Fetch) -> float:

@@ -202,10 +202,9 @@ class _UseIndexer:
         self._remove_prompt_needles()
         for needle_rows in (self.tokens, self.paths, self.lines):
             needle_rows.sort_rows(self.owner)
-        for row, lines in self.edited_lines.items():
-            self._find_edit_uses(row, lines, same_file_only=False)
-        for row, lines in self.rewritten_lines.items():
-            self._find_edit_uses(row, lines, same_file_only=True)
+        for lines_by_row in (self.edited_lines, self.rewritten_lines):
+            for row, lines in lines_by_row.items():
+                self._find_edit_uses(row, lines, same_file_only=lines_by_row is self.rewritten_lines)
         self._find_reference_uses()
         for refetch in fetches.refetches:
             evidence = (refetch.effect.fetch_key or " ".join(self.texts[refetch.block].split()))[:200]
@@ -213,9 +212,8 @@ class _UseIndexer:
             for at, line in enumerate(chain(refetch.lines, refetch.other_lines)):
                 if rows := self.lines.rows.get(line):
                     copies = EarlierRows(rows, bisect_left(rows, refetch.message, key=self.owner.__getitem__))
-                    is_other = at >= len(refetch.lines)
-                    use = BlockUse("re-fetch", refetch.message, refetch.block, line, evidence, copies, weight, is_other)
-                    self.uses_by_row[refetch.earlier_row].append(use)
+                    use = BlockUse("re-fetch", refetch.message, refetch.block, line, evidence, copies, weight)
+                    self.uses_by_row[refetch.earlier_row].append(use._replace(is_other=at >= len(refetch.lines)))
         return self.uses_by_row, fetches.stale
 
     def _mentions(self, row: int, path: str) -> bool:
@@ -271,16 +269,12 @@ class _UseIndexer:
 
     def _index_sources(self, message: int, phrases: PhraseFinder, *, is_reply: bool) -> None:
         """Index the blocks of a message by the needles in them; in a reply, only by lines."""
-        if is_reply:
-            for row in self.facts.blocks_of(message):
-                text = self.texts.get(row, "")
-                self.lines.add(row, (self.lines.rows.keys() & find_lines(text, 4)) | phrases.find(text))
-            return
         for row, block in self._read_blocks(message):
-            if text := extract_block_text(block):
+            text = self.texts.get(row, "") if is_reply else extract_block_text(block)
+            self.lines.add(row, (self.lines.rows.keys() & find_lines(text, 4)) | phrases.find(text))
+            if not is_reply:
                 self.tokens.add(row, find_tokens(text) & self.tokens.rows.keys())
                 self.paths.add(row, find_paths(text) & self.paths.rows.keys())
-                self.lines.add(row, (self.lines.rows.keys() & find_lines(text, 4)) | phrases.find(text))
 
     def _remove_prompt_needles(self) -> None:
         """Remove the needles of the system prompt and of tool descriptions, which every context has."""

@@ -52,9 +52,8 @@ _BOILERPLATE_LINE = re.compile(
 
 def is_name(token: str) -> bool:
     """Return whether a token looks like a name in code, with words joined by ``_`` or in mixed case."""
-    if not MIN_NAME_LENGTH <= len(token) <= MAX_NAME_LENGTH or token[0].isdigit():
-        return False
-    return "_" in token.strip("_") or _CAMEL(token) is not None
+    can_be_name = MIN_NAME_LENGTH <= len(token) <= MAX_NAME_LENGTH and not token[0].isdigit()
+    return can_be_name and ("_" in token.strip("_") or _CAMEL(token) is not None)
 
 
 def is_number(token: str) -> bool:
@@ -62,9 +61,8 @@ def is_number(token: str) -> bool:
     if token.isdigit():
         is_long = MIN_NUMBER_LENGTH <= len(token) <= MAX_NAME_LENGTH
         return is_long and not token.endswith("000") and len(set(token)) > 2 and token not in _COMMON_NUMBERS
-    if not MIN_HASH_LENGTH <= len(token) <= 64 or not any(map(str.isdigit, token)):
-        return False
-    return all(c in "0123456789abcdef" for c in token)
+    can_be_hash = MIN_HASH_LENGTH <= len(token) <= 64 and any(map(str.isdigit, token))
+    return can_be_hash and all(c in "0123456789abcdef" for c in token)
 
 
 def is_distinctive_token(token: str) -> bool:

@@ -32,7 +32,7 @@ _SED_SUBSTITUTION = re.compile(r"s([/|#,@!])((?:(?!\1)[^\\\n]){12,300})\1")
 _PRINTED_LINES = re.compile(r"(?<=[ '\";])([0-9]{1,7}),([0-9]{1,7})p")
 _ROOT = re.compile(r"^(?:\./|[A-Za-z]:/|/[a-z]/)")
 """Matches the beginning of a path that some programs leave out, such as a drive (``C:/`` or ``/c/``)."""
-_PATH_END, _DIFF_ROOT = re.compile(r"[\w.@~+/\\-]*"), re.compile(r"^[ab]/")
+_PATH_END, _DIFF_ROOT = re.compile(r"[\w.@~+/\\-]*\Z"), re.compile(r"^[ab]/")
 _PATCHED_FILE = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.{1,500})$", re.MULTILINE)
 _SEARCH_BLOCK = re.compile(r"(?:<{5,9}|-{5,9}) ?SEARCH[^\n]*\n(?::start_line:[^\n]*\n)?(?:-{5,9}\n)?")
 _SEARCH_END = re.compile(r"\n={5,9}[^\n]*\n")
@@ -266,14 +266,9 @@ def is_same_file(path: str, other: str) -> bool:
 def mentions_file(text: str, path: str) -> bool:
     """Return whether a text contains a path that may be the same file."""
     name = path.rpartition("/")[2]
-    at = text.find(name) if name else -1
-    while at >= 0:
-        before = _PATH_END.match(text[max(at - MAX_FOLDERS_LENGTH, 0) : at][::-1])
-        folders = before[0][::-1].replace("\\", "/").lstrip("./") if before else ""
-        if is_same_file(_DIFF_ROOT.sub("", folders) + name, path):
-            return True
-        at = text.find(name, at + len(name))
-    return False
+    parts = text.split(name)[:-1] if name else ()
+    folders = (_PATH_END.findall(part[-MAX_FOLDERS_LENGTH:])[0].replace("\\", "/").lstrip("./") for part in parts)
+    return any(is_same_file(_DIFF_ROOT.sub("", each) + name, path) for each in folders)
 
 
 _CMDLET = re.compile(r"\b(?:get-content|select-string|get-childitem|set-location)\b", re.IGNORECASE)

@@ -20,8 +20,7 @@ from context_tui.lab.regret.needles import (
     find_paths,
     find_tokens,
     is_distinctive_line,
-    locate_needles,
-    weigh_token,
+    is_distinctive_token,
 )
 from context_tui.lab.regret.tool_calls import (
     CallEffect,
@@ -338,7 +337,7 @@ def build_answers() -> dict[str, list[Any]]:
         "command lines": [get_command_line(arguments) for _, arguments in CALLS if isinstance(arguments, dict)],
         "invocations": [extract_powershell_script(command) for command in INVOCATIONS],
         "scripts": [find_powershell_reads(script) for script in POWERSHELL],
-        "tokens": [[token, weigh_token(token)] for token in TOKENS],
+        "tokens": [[token, is_distinctive_token(token)] for token in TOKENS],
         "paths": [[path, [*find_paths(path)]] for path in PATHS],
         "found tokens": [[*find_tokens(text)] for text in TEXTS],
         "found paths": [[*find_paths(text)] for text in TEXTS],
@@ -346,12 +345,7 @@ def build_answers() -> dict[str, list[Any]]:
         "distinctive": [[is_distinctive_line(line) for line in text.splitlines()] for text in TEXTS],
         "blocks": [extract_block_text(block) for block in BLOCKS],
         "strings": [collect_strings(block) for block in BLOCKS],
-        "places": [sorted(locate_needles(text, needles).items()) for text in TEXTS],
-        "excerpts": [
-            cut_excerpt(TEXTS[2] * 3, "compute_the_sum", at, length)
-            for at in (0, 30, 90, 200)
-            for length in (20, 60, 160)
-        ],
+        "excerpts": [cut_excerpt(text, needle, length) for text in TEXTS for needle in needles for length in (20, 160)],
     }
 
 

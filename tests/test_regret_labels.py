@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 import context_tui as ct
 from context_tui.lab.regret.needles import find_lines, find_paths
-from context_tui.lab.regret.tool_calls import extract_powershell_script
+from context_tui.lab.regret.tool_calls import extract_powershell_script, mentions_file
 from context_tui.lab.regret.tools import classify_tool
 from context_tui.session.values import Kind
 from scripts.regret import compute_score, judge_labels, read_labels
@@ -108,50 +109,17 @@ def test_an_item_of_a_list_is_the_same_in_a_patch() -> None:
     [
         ("sizes = load_block_sizes(path)", "Next is load_block_sizes.", 1),
         ("variant: sidebarText", "It uses the variant sidebarText.", 1),
+        ("variant: sideBar", "It uses the variant sideBar.", 0),
         ("style={backgroundColor}", "It sets backgroundColor.", 0),
-        ("rowSize = endRow", "So rowSize is endRow.", 1),  # two short names
-        ("issue ENG-207: tags", "This is the scenario of ENG-207.", 1),
-        ("text is UTF-16 here", "It is UTF-16 indeed.", 0),
-        ("child ct-raf.4 is open", "I close ct-raf.4 now.", 1),
-        ("use grid-raf.4 here", "It is grid 4 of raf.", 0),
-        ("mise run test", "Next: mise run test", 1),
-        ("npm run build", "Next: npm run build", 0),
-        ("npm run themes", "Next: npm run themes", 1),
-        ("then run test", "I then run test again.", 0),
         ("colour #00d7ff", "It prints #00d7ff as it is.", 1),
         ("colour #ffffff", "It prints #ffffff as it is.", 0),
-        ("in /home/me/engine-two/src", "I work in /home/me/engine-two then.", 1),
-        ("in /home/me/engine/src", "I work in /home/me/engine then.", 0),
         ("see github.com/kit-org", "That is github.com/kit-org here.", 0),
-        ("published @kit/eval@1.2", "I look at @kit/eval now.", 1),
-        ("import './App.css'", "I open /src/App.css next.", 1),
-        ("notes in engine-two/README.md", "I edit /me/engine-two/README.md now.", 0),
         ("notes in engine-two/valves.md", "I edit /me/engine-two/valves.md now.", 1),
-        ("for Git/GitHub or so", "Which of Git/GitHub is it?", 0),
-        ("in src/pumpHouse/Valve now", "It is in src/pumpHouse/Valve.", 1),
-        ("tests are in src/__tests__", "I write into src/__tests__ now.", 0),
         ("git diff --stat HEAD~1 HEAD 2>&1 | git log -3", "Run `git diff --stat HEAD~1 HEAD 2>&1 | git log -3`.", 0),
         ("git diff --stat HEAD~1 of every valve", "Run `git diff --stat HEAD~1 of every valve`.", 1),
         ("x.getBoundingClientRect()", "Next is getBoundingClientRect.", 0),
-        ('"id": "ct-s0b9"', "I close ct-s0b9.", 1),
-        ("class grid-7xl", "I use grid-7xl.", 0),
-        ("authors: ada@lovelace.org", "__email__ = 'ada@lovelace.org'", 1),
-        ("authors: you@example.com", "__email__ = 'you@example.com'", 0),
-        ("(tag: v4.41.0-next.1)", "npm has 4.41.0-next.1 already.", 1),
+        ("leak at pump_engine.go:584", "The leak in pump_engine.go is mended.", 1),
         ("listening on 127.0.0.1", "It listens on 127.0.0.1.", 0),
-        ("  --append-notes, --close-first", "I pass --append-notes and --close-first to it.", 1),
-        ("I ran x --append-notes", "I pass --append-notes to it.", 0),
-        (
-            "origin git@host:a.git (https://github.com/ada/engine.git)",
-            "Clone https://github.com/ada/engine.git first.",
-            1,
-        ),
-        ("xmlns=http://www.w3.org/2000/svg", "Use http://www.w3.org/2000/svg here.", 0),
-        ("see http://localhost:3000/ now", "It runs at http://localhost:3000/ again.", 0),
-        ("sent ^[[38;2;171;249;252;49m", "It sends 38;2;171;249;252;49m again.", 1),
-        ("on branch ada/add-second-rows-of-engine", "Back to add-second-rows-of-engine.", 1),
-        ("with end-to-end tests", "I add end-to-end tests.", 0),
-        ("engine.go:584: is never closed", "The leak at engine.go:584 is mended.", 1),
         ("   521→x = 1\n   522→y = 2", "The sum is wrong (lines 521-522).", 0),
         ("rows := engine.Captured()", "The call `rows := engine.Captured()` is wrong.", 0),
         ("rows := engine.CapturedRuns(all, first)", "The call `rows := engine.CapturedRuns(all, first)` is wrong.", 1),
@@ -161,47 +129,32 @@ def test_single_words_that_nobody_writes_by_chance(held: str, said: str, cases: 
     assert len(dropped_first(("Bash", {"command": "./show"}, held), NOTHING, said)) == cases
 
 
-@pytest.mark.parametrize(("command", "cases"), [("grep -rn rowSize src", 1), ("./run rowSize", 0)])
-def test_a_short_name_counts_alone_where_it_is_searched_for(command: str, cases: int) -> None:
-    show = ("Bash", {"command": "./show"}, "the value of rowSize is odd")
-    assert len(dropped_first(show, NOTHING, ("Bash", {"command": command}, "none"))) == cases
-
-
-def test_short_names_that_other_blocks_hold_too_count_together() -> None:
-    shows = [("Bash", {"command": "./show"}, held) for held in ("rowSize", "endRow", "rowSize endRow")]
-    found = session(*shows, "So rowSize is endRow.")
-    rows = {answer_of(found, step): 7 for step in range(3)}
-    assert [case.message for case in regretted(found, rows).cases] == [6]
-    del rows[answer_of(found, 0)]  # one of the names stays
-    assert not regretted(found, rows).cases
-
-
 def test_a_name_in_the_old_text_of_an_edit() -> None:
     edit = ("Edit", {"file_path": "/src/x.py", "old_string": "    ip_variant: str,", "new_string": ""}, "ok")
     assert [case.needle for case in dropped_first(("Bash", {"command": "./show"}, "ip_variant=1"), NOTHING, edit)]
 
 
 def test_the_working_folder_is_in_every_context() -> None:
-    show = ("Bash", {"command": "./show"}, "in /home/me/engine-two")
-    found = session(show, NOTHING, ("Bash", {"command": "cd /home/me/engine-two"}, ""))
+    show = ("Bash", {"command": "./show"}, "in /home/me/engine_two_of_all")
+    found = session(show, NOTHING, ("Bash", {"command": "cd /home/me/engine_two_of_all"}, ""))
     assert regretted(found, {answer_of(found, 0): 5}).cases
-    there = replace(found, info=replace(found.info, cwd="/home/me/engine-two"))
+    there = replace(found, info=replace(found.info, cwd="/home/me/engine_two_of_all"))
     assert not regretted(there, {answer_of(there, 0): 5}).cases
 
 
 def test_the_source_of_a_use_is_a_block_that_the_recording_had_not_dropped(tmp_path: Path) -> None:
     recording = Recording()
     recording.user()
-    for step, held in enumerate(("ENG-207 is about load_all_rows", "ENG-207 is open")):
+    for step, held in enumerate(("load_base_sum is about load_all_rows", "load_base_sum is open")):
         recording.assistant(call(f"c{step}", "Bash", command="./show"))
         recording.results(result(f"c{step}", held))
         if not step:
             recording.boundary()
             recording.summary()
-    recording.assistant(text("Next is ENG-207 with load_all_rows."))
+    recording.assistant(text("Next is load_base_sum with load_all_rows."))
     found = recording.open(tmp_path)
     newer = [row for row in range(len(found.facts.kind)) if found.facts.kind[row] == Kind.TOOL_RESULT][-1]
-    assert [case.needle for case in regretted(found, {newer: len(found) - 1}).cases] == ["ENG-207"]
+    assert [case.needle for case in regretted(found, {newer: len(found) - 1}).cases] == ["load_base_sum"]
 
 
 def test_a_read_that_shows_most_of_the_file_again_after_others_changed_it() -> None:
@@ -419,18 +372,6 @@ def test_a_rewritten_file_has_three_lines_of_the_dropped_one(remaining: int, fou
     )
 
 
-@pytest.mark.parametrize(
-    ("said", "cases"),
-    [
-        (("the first of two lines", "and the second of the two"), 0),
-        (("the first row of two lines", "and the second row of two"), 1),
-    ],
-)
-def test_two_shorter_lines_count_together(said: tuple[str, str], cases: int) -> None:
-    shown_lines = shown("./show", "the first row of two lines", "and the second row of two", "in all")
-    assert len(dropped_first(shown_lines, NOTHING, "\n".join(said))) == cases
-
-
 def test_one_shorter_line_counts_for_nothing() -> None:
     assert not dropped_first(shown("./show", "the first row of two lines"), NOTHING, "the first row of two lines")
 
@@ -449,6 +390,132 @@ def test_what_the_system_prompt_names_is_in_every_context() -> None:
 
 def test_a_path_that_is_too_long_has_no_key() -> None:
     assert find_paths("/valves/pump_house/valve_plan.txt") and not find_paths("/pump_house/valve_plan" * 30 + ".txt")
+
+
+def numbered(mark: str, numbers: Iterable[int]) -> str:
+    """Lines of the rows' file as a read or a search prints them, after their numbers."""
+    return "\n".join(f"{mark.format(number)}{MANY_ROWS[number]}" for number in numbers)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "mark", "found"),
+    [
+        ((11, 15, 19), "src/rows.txt:{}:", ["re-fetch"]),
+        ((11, 15), "src/rows.txt:{}:", []),
+        ((11, 15, 19), "src/rows.txt:9{}:", []),  # like lines of another part
+        ((11, 15, 19), "src/old/rows.txt:{}:", []),
+    ],
+)
+def test_three_lines_of_a_search_are_known_by_their_numbers(numbers: Any, mark: str, found: list[str]) -> None:
+    search = shown("grep -rn odd src", numbered(mark, numbers))
+    read = ("Read", {"file_path": "/src/rows.txt"}, numbered("{:6}→", range(5, 30)))
+    assert fetches(search, NOTHING, read) == found
+
+
+def test_numbers_say_nothing_of_a_file_that_was_edited() -> None:
+    search = shown("grep -n odd src/rows.txt", numbered("{}:", range(10, 16)))
+    edit = ("Edit", {"file_path": "/src/rows.txt", "old_string": "\n", "new_string": "\nmore\n"}, "ok")
+    moved = "\n".join(f"{number + 1:6}→{MANY_ROWS[number]}" for number in range(5, 30))
+    read = ("Read", {"file_path": "/src/rows.txt"}, moved)
+    assert fetches(search, edit, read) == ["re-fetch"] and fetches(search, NOTHING, read) == []
+
+
+@pytest.mark.parametrize(("parts", "found"), [(3, ["re-fetch"]), (2, [])])
+def test_a_search_shows_lines_of_several_dropped_reads_again(parts: int, found: list[str]) -> None:
+    reads = [
+        ("Read", {"file_path": "/src/rows.txt", "offset": at}, numbered("{:6}→", range(at, at + 5)))
+        for at in (5, 15, 25)[:parts]
+    ]
+    search = shown("grep -rn rows src", numbered("src/rows.txt:{}:", (6, 16, 26)))
+    again = session(*reads, search)
+    rows = {answer_of(again, step): 2 * parts + 1 for step in range(parts)}
+    assert [case.tier for case in regretted(again, rows).cases] == found
+
+
+def test_the_other_lines_of_a_search_do_not_count_for_a_block_that_lost_none() -> None:
+    reads = [
+        ("Read", {"file_path": "/src/rows.txt", "offset": at}, numbered("{:6}→", range(at, at + 3 + at // 15)))
+        for at in (5, 15)
+    ]
+    search = shown("grep -rn rows src", numbered("src/rows.txt:{}:", (6, 7, 15, 16)))
+    again = session(*reads, (*reads[1],), search)
+    assert not regretted(again, {answer_of(again, 1): 7}).cases
+
+
+def test_a_search_in_a_folder_shows_a_file_that_was_read() -> None:
+    search = (
+        "Grep",
+        {"pattern": "row", "path": "/src", "output_mode": "content"},
+        numbered("/src/rows.txt:{}:", range(10, 16)),
+    )
+    read = ("Read", {"file_path": "/src/rows.txt"}, numbered("{:6}→", range(5, 30)))
+    assert fetches(read, NOTHING, search) == ["re-fetch"]
+    other = ("Read", {"file_path": "/old/rows.txt"}, numbered("{:6}→", range(5, 30)))
+    assert fetches(other, NOTHING, search) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("git show HEAD:src/rows.txt", ["re-fetch"]),
+        ("git show 0f7d7c -- src/rows.txt", ["re-fetch"]),
+        ("git show HEAD:src/other.txt", []),
+        ("git diff HEAD -- src/rows.txt", []),
+    ],
+)
+def test_git_shows_a_file(command: str, found: list[str]) -> None:
+    assert fetches(read_rows(0, 9), NOTHING, shown(command, *ROWS[:9])) == found
+
+
+@pytest.mark.parametrize(
+    ("remaining", "found"),
+    [
+        ("nothing", ["edit"]),
+        (f"   5\t{ROWS[4]}$", []),  # as cat -A prints it
+        (f'assert "first\\n{ROWS[4]}\\n" in text', []),
+        (f"E   AssertionError: {ROWS[4]} is not in the table", []),
+        (ROWS[4].replace(" ", "·"), []),
+        (ROWS[4].replace(" ", ", "), ["edit"]),
+    ],
+)
+def test_the_old_text_of_an_edit_remains_in_another_form(remaining: str, found: list[str]) -> None:
+    edit = ("Edit", {"file_path": "/src/rows.txt", "old_string": ROWS[4], "new_string": "none"}, "ok")
+    assert fetches(read_rows(0, 9), shown("./check", remaining), edit) == found
+
+
+def test_a_script_that_replaces_texts_edits_a_file() -> None:
+    script = "python - <<'PY'\nfrom pathlib import Path\npath = Path('src/rows.txt')\nold = {!r}\n{}\nPY"
+    write = "path.write_text(path.read_text().replace(old, 'no row'))"
+    assert fetches(read_rows(0, 9), NOTHING, shown(script.format(ROWS[4], write))) == ["edit"]
+    assert fetches(read_rows(0, 9), NOTHING, shown(script.format(ROWS[4], "print(old in path.read_text())"))) == []
+    assert fetches(read_rows(0, 9), NOTHING, shown("python - <<'PY'\nwrite(\nPY")) == []
+
+
+def test_a_line_that_was_added_elsewhere_is_no_change_of_a_part() -> None:
+    texts = {"old_string": "", "new_string": "\n".join(ROWS[:6])}
+    edit = ("Edit", {"file_path": "/src/rows.txt", **texts}, "ok")
+    found = session(read_rows(0, 9), edit, ("Read", {"file_path": "/src/rows.txt", "limit": 9}, "\n".join(ROWS[:9])))
+    edited = next(iter(found.facts.blocks_of(3)))
+    cases = regretted(found, {answer_of(found, 0): 5, edited: 5}).cases
+    assert [(case.tier, case.message) for case in cases] == [("re-fetch", 3)]
+
+
+@pytest.mark.parametrize(("path", "found"), [("D:\\src\\rows.txt", ["re-fetch"]), ("D:\\old\\rows.txt", [])])
+def test_a_path_may_be_written_with_its_drive_or_as_on_unix(path: str, found: list[str]) -> None:
+    assert (
+        fetches(("Read", {"file_path": path}, "\n".join(ROWS)), NOTHING, shown("cat /d/src/rows.txt", *ROWS)) == found
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        *[("see src/rows.txt:4", True), ("rows.txt", True), ("+++ b/src/rows.txt", True), ("src\\rows.txt", True)],
+        *[("see old/rows.txt", False), ("rows.txt.orig in src", True), ("arrows", False), ("../src/rows.txt", True)],
+    ],
+)
+def test_a_text_mentions_a_file(text: str, found: bool) -> None:
+    assert mentions_file(text, "/home/me/src/rows.txt") is found
 
 
 @pytest.mark.parametrize(

@@ -179,9 +179,10 @@ class FetchLog:
 
     def _find_parts(self, read: Fetch, last_edit: int, line_count: int, min_lines: int) -> list[_Part]:
         """Return the parts of earlier blocks that a read of *line_count* long lines shows again, if it shows any."""
-        parts, whole_parts = list(self._match_lines(read, last_edit)), list[_Part]()
+        parts, whole_parts = self._match_lines(read, last_edit), list[_Part]()
         for part in parts:
-            enough = MIN_SHOWN_LINES if part.concerns else max(MIN_SHOWN_LINES, MIN_SHOWN_SHARE * line_count)
+            is_pasted = part.source.effect == CallEffect()
+            enough = max(MIN_SHOWN_LINES, 0 if part.concerns else MIN_SHOWN_SHARE * line_count if is_pasted else inf)
             has_few = part.concerns and min_lines <= len(part.lines) < enough
             if len(part.lines) >= enough or (has_few and _reach_end(part.lines, part.source.lines, read.lines)):
                 whole_parts.append(part)
@@ -212,8 +213,7 @@ class FetchLog:
                 part = parts.get(row) or parts.setdefault(row, _Part(source, self._concerns(source, read)))
                 part.lines.append(line)
                 if part.concerns:
-                    is_long = len(line) >= MIN_CERTAIN_LENGTH and is_distinctive_line(line)
-                    if is_same_place or (is_search and is_long):
+                    if is_same_place or (is_search and len(line) >= MIN_CERTAIN_LENGTH and is_distinctive_line(line)):
                         part.certain_lines.append(line)
                     break
         return parts.values()

@@ -20,7 +20,8 @@ from context_tui.lab.replay.result import NEVER_REMOVED
 from context_tui.lab.replay.walk import replay
 
 JUDGEMENTS = Path(__file__).resolve().parents[1] / "tests" / "data" / "regret_cases.jsonl"
-DRAWS = tuple(f"{each} draw" for each in "first second third fourth fifth sixth seventh eighth ninth tenth eleventh".split())
+_NUMBERS = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh".split()
+DRAWS = tuple(f"{number} draw" for number in _NUMBERS)
 
 
 @dataclass(frozen=True)

@@ -76,20 +76,19 @@ def find_tokens(text: str) -> KeysView[str]:
 
 
 def find_paths(text: str) -> KeysView[str]:
-    """Return the names of the distinct files in a text, each with its folder if many folders have such a file."""
-    tokens = dict.fromkeys(_PATH.findall(text))
+    """Return the names of the distinct files in a text, each with its folder if it is short or many folders have it."""
+    tokens = dict.fromkeys(each for each in _PATH.findall(text) if "." in each and len(each) <= MAX_LINE_LENGTH)
     return dict.fromkeys(name for token in tokens for name in _iter_file_names(token)).keys()
 
 
 def _iter_file_names(token: str) -> Iterator[str]:
     """Yield the names of the files that a token may mean; a backslash separates folders or begins an escape."""
-    if len(token) > MAX_LINE_LENGTH or "." not in token:
-        return
     for path in (token.replace("\\", "/"), *token.split("\\")) if "\\" in token else (token,):
         *folders, name = path.rstrip("./-").split("/")
         stem, _, suffix = name.rpartition(".")
-        if len(stem) >= MIN_STEM_LENGTH and suffix.lower() in _SUFFIXES:
-            if stem.lower() not in _COMMON_FILE_STEMS and not (stem.isupper() and stem.isalpha()):
+        if stem and suffix.lower() in _SUFFIXES:
+            is_common = len(stem) < MIN_STEM_LENGTH or (stem.isupper() and stem.isalpha())
+            if not is_common and stem.lower() not in _COMMON_FILE_STEMS:
                 yield name
             elif folders and folders[-1].strip(".~"):
                 yield f"{folders[-1]}/{name}"

@@ -6,7 +6,6 @@ The judgements (``tests/data/regret_cases.jsonl``) are positions and reasons; ``
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import context_tui as ct
 from context_tui.lab.regret.cases import RemainingContext
-from context_tui.lab.regret.index import MIN_USE_WEIGHT, UseTier, build_use_index
+from context_tui.lab.regret.index import UseTier, build_use_index
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import NEVER_REMOVED
 from context_tui.lab.replay.walk import replay
@@ -87,14 +86,12 @@ def score_judgements(judgements: Sequence[Judgement], folder: Path) -> Iterator[
 
 def _find_lost_rows(context: RemainingContext, later: int) -> set[tuple[UseTier, int]]:
     """Return the tiers and rows of the dropped blocks whose content a message uses and the context lacks."""
-    weights, own = Counter[tuple[UseTier, int]](), set[tuple[UseTier, int]]()
-    removed = context.replay.removed_by_policy
+    removed, keys = context.replay.removed_by_policy, set[tuple[UseTier, int]]()
     for row, uses in context.uses.by_row.items():
-        for use in uses:
-            if use.message == later and removed.get(row, NEVER_REMOVED) <= later and context.is_unsatisfied(row, use):
-                weights[use.tier, row] += use.weight
-                own |= set() if use.is_other else {(use.tier, row)}
-    return {key for key, weight in weights.items() if weight >= MIN_USE_WEIGHT and key in own}
+        for tier, group in groupby((use for use in uses if use.message == later), lambda use: use.tier):
+            if removed.get(row, NEVER_REMOVED) <= later and context.find_lost_use(row, group):
+                keys.add((tier, row))
+    return keys
 
 
 def format_tables(outcomes: Sequence[Outcome]) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 
 import context_tui as ct
 from context_tui.lab.regret.needles import find_lines, find_paths
-from context_tui.lab.regret.tool_calls import extract_powershell_script, mentions_file
+from context_tui.lab.regret.tool_calls import analyze_call, extract_powershell_script, mentions_file
 from context_tui.lab.regret.tools import classify_tool
 from context_tui.session.values import Kind
 from scripts.regret import compute_score, judge_labels, read_labels
@@ -111,6 +111,10 @@ def test_an_item_of_a_list_is_the_same_in_a_patch() -> None:
         ("variant: sidebarText", "It uses the variant sidebarText.", 1),
         ("variant: sideBar", "It uses the variant sideBar.", 0),
         ("style={backgroundColor}", "It sets backgroundColor.", 0),
+        ("issue ENG-207: tags", "This is the scenario of ENG-207.", 1),
+        ("text is UTF-16 here", "It is UTF-16 indeed.", 0),
+        ('"id": "ct-s0b9"', "I close ct-s0b9.", 1),
+        ("class grid-7xl", "I use grid-7xl.", 0),
         ("colour #00d7ff", "It prints #00d7ff as it is.", 1),
         ("colour #ffffff", "It prints #ffffff as it is.", 0),
         ("see github.com/kit-org", "That is github.com/kit-org here.", 0),
@@ -491,6 +495,12 @@ def test_a_script_that_replaces_texts_edits_a_file() -> None:
     assert fetches(read_rows(0, 9), NOTHING, shown("python - <<'PY'\nwrite(\nPY")) == []
 
 
+def test_an_escape_in_a_script_of_the_session_warns_nobody() -> None:
+    script = "python - <<'PY'\nwrite(open('src/rows.txt').read().replace('the \\d row', ''))\nPY"
+    effect = analyze_call("Bash", {"command": script})
+    assert (effect.changed_paths, effect.replaced_texts) == (("src/rows.txt",), ("the \\d row",))
+
+
 def test_a_line_that_was_added_elsewhere_is_no_change_of_a_part() -> None:
     texts = {"old_string": "", "new_string": "\n".join(ROWS[:6])}
     edit = ("Edit", {"file_path": "/src/rows.txt", **texts}, "ok")
@@ -542,4 +552,4 @@ def test_the_quotes_around_a_script_are_no_part_of_it(command: str, script: str)
 def test_the_development_half_of_the_labels() -> None:
     score = compute_score(list(judge_labels(read_labels("development"), CORPUS)))
     assert score.precision is not None and score.precision >= 0.97
-    assert score.recall is not None and score.recall >= 0.94
+    assert score.recall is not None and score.recall >= 0.95

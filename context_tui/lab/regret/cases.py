@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, groupby
@@ -137,12 +137,14 @@ class RemainingContext:
 
     def find_unsatisfied_use(self, row: int) -> BlockUse | None:
         """Return the first use whose needle the context no longer holds, in the highest tier that has one, or None."""
-        for _, uses in groupby(self.uses.by_row.get(row, ()), key=lambda use: (use.tier, use.message)):
-            lost_uses = [use for use in uses if self.is_unsatisfied(row, use)]
-            first = next((use for use in lost_uses if not use.is_other), None)
-            if first and sum(use.weight for use in lost_uses) >= MIN_USE_WEIGHT:
-                return first
-        return None
+        groups = groupby(self.uses.by_row.get(row, ()), key=lambda use: (use.tier, use.message))
+        return next((use for _, uses in groups if (use := self.find_lost_use(row, uses))), None)
+
+    def find_lost_use(self, row: int, uses: Iterable[BlockUse]) -> BlockUse | None:
+        """Return the first lost use of those in one message and tier, or None if too few of their needles are lost."""
+        lost_uses = [use for use in uses if self.is_unsatisfied(row, use)]
+        is_lost = sum(use.weight for use in lost_uses) >= MIN_USE_WEIGHT
+        return next((use for use in lost_uses if not use.is_other), None) if is_lost else None
 
     def is_unsatisfied(self, row: int, use: BlockUse) -> bool:
         """Return whether neither the block nor a copy still holds the needle in the context at the time of the use."""
@@ -171,13 +173,9 @@ def compute_regret(replay: Replay, uses: UseIndex) -> Regret:
         tokens_dropped += tokens
         use = remaining.find_unsatisfied_use(row)
         if use is not None:
-            message, block, later_block = facts.block_message[row], facts.ordinal(row), facts.ordinal(use.block)
-            removed_at, later = replay.removed_by_policy[row], use.message
-            cases.append(
-                RegretCase(
-                    use.tier, message, block, row, removed_at, later, later_block, use.needle, use.evidence, tokens
-                )
-            )
+            place = facts.block_message[row], facts.ordinal(row), row, replay.removed_by_policy[row]
+            later = use.message, facts.ordinal(use.block)
+            cases.append(RegretCase(use.tier, *place, *later, use.needle, use.evidence, tokens))
         elif any(message >= replay.removed_by_policy[row] for message in uses.stale_refetches.get(row, ())):
             refetched_after_edit += 1
     tokens_by_tier = {tier: sum(case.tokens for case in cases if case.tier == tier) for tier in TIERS}

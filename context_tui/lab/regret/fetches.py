@@ -11,11 +11,11 @@ from itertools import chain, product
 from math import inf
 from typing import NamedTuple, TypeVar
 
-from context_tui.lab.regret.needles import find_lines, find_numbered_lines, is_distinctive_line
+from context_tui.lab.regret.needles import find_lines, find_numbered_lines, is_certain_line
 from context_tui.lab.regret.tool_calls import CallEffect, is_same_file
 
-MIN_LINE_LENGTH = 4
-"""Minimum length in characters of the lines of a fetch."""
+MIN_STORED_LENGTH = 4
+"""Minimum length in characters of the lines of a block that are compared."""
 MAX_EARLIER_FETCHES = 20
 """Maximum number of earlier results of one call that are compared with a new one."""
 SAME_RESULT_SHARE = 0.95
@@ -28,8 +28,6 @@ short read this share of its lines. The second number is also enough of single l
 """
 MIN_SHOWN_LENGTH = 12
 """Minimum length in characters of such a line. It is more than a path, and stands in both once or at a known number."""
-MIN_CERTAIN_LENGTH = 32
-"""Minimum length in characters of a line of a search that counts by itself; so does a line at the same number."""
 CHANGED_SHARE = 0.3
 """A read after edits is taken to look at the changes if they changed at least this share of the lines in common."""
 MAX_FILES = 20
@@ -51,26 +49,29 @@ _ByFile = dict[str, dict[str, _T]]
 class Fetch(NamedTuple):
     """Content that a tool call read or wrote, in a block: the effect of the call, and the lines in order.
 
-    ``places`` has the files and numbers at which each line stands, such as ``app.py:12``, if they are shown.
+    ``line_keys`` has the keys that find a line in other blocks: itself if it is here once, and each place with it.
     """
 
     row: int
     message: int
     effect: CallEffect
     lines: list[str]
-    places: Mapping[str, list[str]]
+    line_keys: Mapping[str, list[str]]
 
     @classmethod
     def parse(cls, row: int, message: int, effect: CallEffect, text: str) -> Fetch:
         """Return the content of a block with this text."""
-        lines, places = find_numbered_lines(text, MIN_LINE_LENGTH), defaultdict[str, list[str]](list)
+        numbered_lines = find_numbered_lines(text, MIN_STORED_LENGTH)
+        lines = [line for _, line in numbered_lines]
+        specific = ((line, n) for line, n in Counter(lines).items() if len(line) >= MIN_SHOWN_LENGTH)
+        keys = {line: [line] if n == 1 else [] for line, n in specific if not _is_path(line)}
         names = {_get_file_name(path) for path in effect.read_paths}
         only_name = names.pop() if len(names) == 1 else ""
-        for prefix, line in lines:
-            match = _PLACE.fullmatch(prefix)
+        for prefix, line in numbered_lines:
+            match = _PLACE.fullmatch(prefix) if line in keys else None
             if match and (name := _get_file_name((match[1] or "").replace("\\", "/")) or only_name):
-                places[line].append(f"{name}:{match[2]}")
-        return cls(row, message, effect, [line for _, line in lines], places)
+                keys[line].append(f"{name}:{match[2]}\n{line}")
+        return cls(row, message, effect, lines, keys)
 
 
 class Refetch(NamedTuple):
@@ -130,7 +131,7 @@ class FetchLog:
 
     def add_file_lines(self, fetch: Fetch) -> None:
         """Add what a call read or wrote of files, so that later reads are compared with it."""
-        sources = dict.fromkeys(chain.from_iterable(_find_line_keys(fetch).values()), fetch)
+        sources = dict.fromkeys(chain.from_iterable(fetch.line_keys.values()), fetch)
         self._any_source |= sources
         for path in (*fetch.effect.read_paths, *fetch.effect.changed_paths):
             _get_file(self._sources, path, dict[str, Fetch]).update(sources)
@@ -148,7 +149,7 @@ class FetchLog:
 
     def add_source(self, source: Fetch) -> None:
         """Add a block that may show parts of files, so that later reads are compared with its content."""
-        self._source_of_line |= dict.fromkeys(chain.from_iterable(_find_line_keys(source).values()), source)
+        self._source_of_line |= dict.fromkeys(chain.from_iterable(source.line_keys.values()), source)
 
     def add_fetch(self, fetch: Fetch, call_message: int, call_row: int) -> None:
         """Add a tool result, given the message and row of its call, and record whether it repeats an earlier fetch."""
@@ -166,7 +167,7 @@ class FetchLog:
             source, is_edited = part.source, last_edit > part.source.message
             if not is_edited and _count_lines_read_by_both(source, fetch) < min(min_lines, len(part.lines)):
                 continue  # two parts of a file have like lines
-            if self._has_changed_since(source, fetch, len(part.lines), changes, is_edited=is_edited):
+            if self._has_changed_since(part, fetch, changes, is_edited=is_edited):
                 self.stale[source.row].append(call_message)
             else:
                 lines, others = _draw_sample(part.lines), _draw_sample(part.other_lines)
@@ -201,19 +202,19 @@ class FetchLog:
             sources_by_line.append(self._any_source)
         is_search = _is_search(read.effect.fetch_key) is not None
         parts: dict[int, _Part] = {}
-        for line, keys in _find_line_keys(read).items():
-            places = set(read.places.get(line, ()))
+        for line, keys in read.line_keys.items():
+            places = {*keys} - {line}
             found = (by_line.get(key) for by_line in sources_by_line for key in keys)
             candidates = {source.row: source for source in found if source}
             for row, source in sorted(candidates.items(), reverse=True):
-                other_places = source.places.get(line, ())
-                is_same_place = not places.isdisjoint(other_places)
-                if places and other_places and not is_same_place and source.message > last_edit:
+                source_keys = source.line_keys[line]
+                is_same_place = not places.isdisjoint(source_keys)
+                if places and source_keys != [line] and not is_same_place and source.message > last_edit:
                     continue  # two parts of a file have like lines
                 part = parts.get(row) or parts.setdefault(row, _Part(source, self._concerns(source, read)))
                 part.lines.append(line)
                 if part.concerns:
-                    if is_same_place or (is_search and len(line) >= MIN_CERTAIN_LENGTH and is_distinctive_line(line)):
+                    if is_same_place or (is_search and is_certain_line(line)):
                         part.certain_lines.append(line)
                     break
         return parts.values()
@@ -232,26 +233,24 @@ class FetchLog:
         enough = SAME_RESULT_SHARE * len(lines)
         return next((each for each in earlier if len(lines.intersection(each.lines)) >= enough), None)
 
-    def _has_changed_since(
-        self, source: Fetch, new: Fetch, shown: int, changes: Mapping[str, int], *, is_edited: bool
-    ) -> bool:
+    def _has_changed_since(self, part: _Part, new: Fetch, changes: Mapping[str, int], *, is_edited: bool) -> bool:
         """Return whether edits since an earlier block changed many of the lines that a new result shows.
 
         The same read is taken to show any change of its file. A result that shows no file is taken to change with any
         edit, unless it is the same.
         """
         if not new.effect.read_paths:
-            return self._last_edit > source.message and set(new.lines) != set(source.lines)
-        if is_edited and source.effect.fetch_key == new.effect.fetch_key:
+            return self._last_edit > part.source.message and set(new.lines) != set(part.source.lines)
+        if is_edited and part.source.effect.fetch_key == new.effect.fetch_key:
             return True
-        lines = set(source.lines)
-        changed = sum(message > source.message for line, message in changes.items() if line not in lines)
-        return changed >= max(CHANGED_SHARE * shown, 1)
+        lines = set(part.source.lines)
+        changed = sum(message > part.source.message for line, message in changes.items() if line not in lines)
+        return changed >= max(CHANGED_SHARE * len(part.lines), 1)
 
 
 def _find_changes(read: Fetch, edits: Sequence[_FileEdits]) -> dict[str, int]:
     """Return the message of the last change of each line that a read shows and an edit changed."""
-    changes = {line: max(each.changed.get(line, -1) for each in edits) for line in _find_line_keys(read) if edits}
+    changes = {line: max(each.changed.get(line, -1) for each in edits) for line in read.line_keys if edits}
     return {line: message for line, message in changes.items() if message >= 0}
 
 
@@ -260,14 +259,6 @@ def _count_lines_read_by_both(one: Fetch, other: Fetch) -> float:
     pairs = [*product(one.effect.lines_read, other.effect.lines_read)]
     overlaps = (min(lines[1], others[1]) - max(lines[0], others[0]) + 1 for lines, others in pairs)
     return sum(overlap for overlap in overlaps if overlap > 0) if pairs else inf
-
-
-def _find_line_keys(fetch: Fetch) -> dict[str, list[str]]:
-    """Return the keys of each line by which sources are found: its places, and itself if it stands in a block once."""
-    counts = Counter(fetch.lines)
-    lines = (line for line in counts if len(line) >= MIN_SHOWN_LENGTH and not _is_path(line))
-    places = ((line, [f"{place}\n{line}" for place in fetch.places.get(line, ())]) for line in lines)
-    return {line: [line, *keys] if counts[line] == 1 else keys for line, keys in places}
 
 
 def _draw_sample(lines: Sequence[str]) -> Sequence[str]:

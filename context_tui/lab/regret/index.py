@@ -9,7 +9,7 @@ lost only if the block and all copies were removed.
   result of an earlier one. If the agent had changed these lines in between, the call is counted separately and is no
   use. Commands that do more than read, and commands that check a state (``git status``, a test run), fetch nothing.
 - *edit*: the old text of an edit, by line; or three lines that remain in a rewritten file.
-- *reference*: a long line, a file, a folder, a long number, a name, an id or an address in an assistant's message
+- *reference*: a long line, a file, a long number, a hash, a long name or the id of an issue in an assistant's message
   (:mod:`~.needles`). A line that the assistant said first is no reference, unless it is in a call.
 
 The lines of a re-fetch and of an edit are found in other forms, too, such as with escapes. Neither the system prompt, a
@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from itertools import chain, groupby, islice, takewhile
 from typing import Any, Literal, NamedTuple
 
-from context_tui.lab.regret.fetches import Fetch, FetchLog
+from context_tui.lab.regret.fetches import MIN_STORED_LENGTH, Fetch, FetchLog
 from context_tui.lab.regret.needles import (
     PhraseFinder,
     cut_excerpt,
@@ -33,6 +33,7 @@ from context_tui.lab.regret.needles import (
     find_lines,
     find_paths,
     find_tokens,
+    is_certain_line,
     is_distinctive_line,
     is_distinctive_token,
 )
@@ -55,8 +56,6 @@ MAX_CERTAIN_HOLDERS = 50
 """The same maximum for a longer line; also the number of newest blocks that are searched for the source of a needle."""
 MIN_EDIT_LINE_LENGTH = 8
 """Minimum length in characters for a line of an edit's old text to be attributed."""
-LONG_LINE_LENGTH = 32
-"""Minimum length in characters of a line that is named again; shorter ones may be common phrases."""
 MAX_NEEDLES = 3
 """Maximum number of needles stored per use of a block; truncation may keep one and remove another."""
 MIN_REWRITTEN_LINES = 3
@@ -202,9 +201,10 @@ class _UseIndexer:
         self._remove_prompt_needles()
         for needle_rows in (self.tokens, self.paths, self.lines):
             needle_rows.sort_rows(self.owner)
-        for lines_by_row in (self.edited_lines, self.rewritten_lines):
-            for row, lines in lines_by_row.items():
-                self._find_edit_uses(row, lines, same_file_only=lines_by_row is self.rewritten_lines)
+        for row, lines in self.edited_lines.items():
+            self._find_edit_uses(row, lines, same_file_only=False)
+        for row, lines in self.rewritten_lines.items():
+            self._find_edit_uses(row, lines, same_file_only=True)
         self._find_reference_uses()
         for refetch in fetches.refetches:
             evidence = (refetch.effect.fetch_key or " ".join(self.texts[refetch.block].split()))[:200]
@@ -212,15 +212,15 @@ class _UseIndexer:
             for at, line in enumerate(chain(refetch.lines, refetch.other_lines)):
                 if rows := self.lines.rows.get(line):
                     copies = EarlierRows(rows, bisect_left(rows, refetch.message, key=self.owner.__getitem__))
-                    use = BlockUse("re-fetch", refetch.message, refetch.block, line, evidence, copies, weight)
-                    self.uses_by_row[refetch.earlier_row].append(use._replace(is_other=at >= len(refetch.lines)))
+                    is_other = at >= len(refetch.lines)
+                    use = BlockUse("re-fetch", refetch.message, refetch.block, line, evidence, copies, weight, is_other)
+                    self.uses_by_row[refetch.earlier_row].append(use)
         return self.uses_by_row, fetches.stale
 
     def _mentions(self, row: int, path: str) -> bool:
         block = self.session.content.blocks(self.owner[row])[self.facts.ordinal(row)]
-        return mentions_file(self.texts.get(self.facts.find_tool_use(row), ""), path) or mentions_file(
-            extract_block_text(block), path
-        )
+        texts = self.texts.get(self.facts.find_tool_use(row), ""), extract_block_text(block)
+        return any(mentions_file(text, path) for text in texts)
 
     def _read_blocks(self, message: int) -> Iterable[tuple[int, dict[str, object]]]:
         self.checkpoint()
@@ -269,9 +269,10 @@ class _UseIndexer:
 
     def _index_sources(self, message: int, phrases: PhraseFinder, *, is_reply: bool) -> None:
         """Index the blocks of a message by the needles in them; in a reply, only by lines."""
-        for row, block in self._read_blocks(message):
-            text = self.texts.get(row, "") if is_reply else extract_block_text(block)
-            self.lines.add(row, (self.lines.rows.keys() & find_lines(text, 4)) | phrases.find(text))
+        blocks = {} if is_reply else dict(self._read_blocks(message))
+        for row in self.facts.blocks_of(message):
+            text = self.texts.get(row, "") if is_reply else extract_block_text(blocks.get(row, {}))
+            self.lines.add(row, (self.lines.rows.keys() & find_lines(text, MIN_STORED_LENGTH)) | phrases.find(text))
             if not is_reply:
                 self.tokens.add(row, find_tokens(text) & self.tokens.rows.keys())
                 self.paths.add(row, find_paths(text) & self.paths.rows.keys())
@@ -311,12 +312,13 @@ class _UseIndexer:
 
     def _find_reference_uses(self) -> None:
         by_message: dict[int, list[_Mention]] = defaultdict(list)
-        for needle, rows in chain(self.lines.rows.items(), self.paths.rows.items(), self.tokens.rows.items()):
-            is_line, first = needle in self.lines.rows, rows[0]
-            is_own_phrase = is_line and first in self.texts and self.facts.kind[first] != Kind.TOOL_USE
-            if not is_own_phrase and (not is_line or (len(needle) >= LONG_LINE_LENGTH and is_distinctive_line(needle))):
-                for mention in self._find_mentions(needle, rows):
-                    by_message[self.owner[mention.row]].append(mention)
+        for needle_rows in (self.lines, self.paths, self.tokens):
+            is_line = needle_rows is self.lines
+            for needle, rows in needle_rows.rows.items():
+                is_own_phrase = is_line and rows[0] in self.texts and self.facts.kind[rows[0]] != Kind.TOOL_USE
+                if not is_own_phrase and (not is_line or is_certain_line(needle)):
+                    for mention in self._find_mentions(needle, rows):
+                        by_message[self.owner[mention.row]].append(mention)
         for message, message_mentions in by_message.items():
             for holder, copies, mentions in self._group_by_source(message_mentions):
                 for needle, row, *_ in mentions[:MAX_NEEDLES]:

@@ -17,11 +17,15 @@ from context_tui.text.files import read_toml
 
 MIN_NAME_LENGTH, MIN_NUMBER_LENGTH, MIN_HASH_LENGTH, MIN_LINE_LENGTH, MIN_STEM_LENGTH = 8, 5, 6, 24, 4
 """Minimum lengths in characters of an identifier, a number, a hash, a line and the stem of a file name."""
-MAX_NAME_LENGTH, MAX_LINE_LENGTH = 80, 400
+MAX_NAME_LENGTH, MAX_LINE_LENGTH, MIN_CERTAIN_LENGTH = 80, 400, 32
 MIN_PHRASE_WORDS = 3
 """Minimum number of words by which a line is recognised in another form."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9_]{5,}")
+_ISSUE_ID = re.compile(
+    r"\b(?:(?!(?:UTF|ISO|SHA|AES|RFC|GPT)-)[A-Z]{2,10}-[0-9]{2,6}|[a-z]{2,9}-[a-z]{1,4}[0-9]{1,4}[a-z][a-z0-9]{0,4})\b"
+)
+"""Matches the id of an issue, such as ``ENG-207`` or ``ct-s0b9``, and no name of a standard."""
 _PATH = re.compile(r"[A-Za-z0-9_.@~/\\-]{6,}")
 _LINE = re.compile(
     r"^(?!$)[ \t]{0,20}(?:((?:(?:[A-Za-z]:)?[\w./\\@~+-]{1,200}[:-])?[0-9]{1,7}) ?[→\t:|-])?"
@@ -66,13 +70,14 @@ def is_number(token: str) -> bool:
 
 
 def is_distinctive_token(token: str) -> bool:
-    """Return whether a token is a long name that few projects share, a number or a hash."""
-    return (is_name(token) and token.lower() not in _COMMON_NAMES) or is_number(token)
+    """Return whether a token is a long name that few projects share, a number, a hash or the id of an issue."""
+    is_rare_name = is_name(token) and token.lower() not in _COMMON_NAMES
+    return is_rare_name or is_number(token) or _ISSUE_ID.fullmatch(token) is not None
 
 
 def find_tokens(text: str) -> KeysView[str]:
-    """Return the distinct tokens in a text that may be names, numbers or hashes, in order of appearance."""
-    return dict.fromkeys(_TOKEN.findall(text)).keys()
+    """Return the distinct tokens in a text that may be names, numbers, hashes or ids of issues."""
+    return dict.fromkeys([*_TOKEN.findall(text), *_ISSUE_ID.findall(text)]).keys()
 
 
 def find_paths(text: str) -> KeysView[str]:
@@ -100,7 +105,7 @@ def find_lines(text: str, min_length: int = MIN_LINE_LENGTH) -> list[str]:
 
 
 def find_numbered_lines(text: str, min_length: int) -> list[tuple[str, str]]:
-    """Return the same lines, each with what stands before it: its number, after its file if a search shows that."""
+    """Return the same lines, each after its prefix: a line number, or a path and a number, such as ``app.py:12``."""
     lines = ((number, rest.strip()) for number, rest in _LINE.findall(text))
     lines = (each for each in lines if min_length <= len(each[1]) <= MAX_LINE_LENGTH)
     return [each for each in lines if not (each[1][0] in "<HCWOEP[" and _FRAME.fullmatch(each[1]))]
@@ -136,6 +141,11 @@ def is_distinctive_line(line: str) -> bool:
     """Return whether a line is unlikely to be repeated by chance: it has several words and is no import or comment."""
     is_long_phrase = len(line) >= MIN_LINE_LENGTH and " " in line and not _BOILERPLATE_LINE.match(line)
     return is_long_phrase and sum(map(str.isalpha, line)) * 2 > len(line)
+
+
+def is_certain_line(line: str) -> bool:
+    """Return whether a line is distinctive, and so long that it alone tells where it is from."""
+    return len(line) >= MIN_CERTAIN_LENGTH and is_distinctive_line(line)
 
 
 def extract_block_text(block: dict[str, Any]) -> str:

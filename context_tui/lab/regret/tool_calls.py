@@ -6,6 +6,7 @@ import ast
 import posixpath
 import re
 import shlex
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import groupby
@@ -15,10 +16,8 @@ from context_tui.lab.regret import tools
 from context_tui.session.blocks import parse_read_range
 from context_tui.session.jsontext import compact_text
 
-MAX_FOLDERS_LENGTH = 200
-"""Maximum length in characters of the folders before a file's name that are compared."""
-MAX_COMMAND_LENGTH = 2_000
-"""Maximum length in characters of an analysed command; longer ones count as scripts."""
+MAX_COMMAND_LENGTH, MAX_FOLDERS_LENGTH = 2_000, 200
+"""Maximum lengths in characters of a command (longer ones count as scripts) and of the folders of a mentioned file."""
 
 _SEPARATORS = frozenset(("&&", "||", ";", "|", "&", "\n"))
 _REDIRECTIONS = re.compile(r"[0-9]?>+\s*/dev/null|[0-9]?>&[0-9]|&>\s*/dev/null")
@@ -184,7 +183,9 @@ def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
 def _analyze_python(script: str) -> CallEffect:
     """Return the effect of a Python script that replaces literal texts in files."""
     try:
-        nodes = list(ast.walk(ast.parse(script)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as one about an escape in a string of the session
+            nodes = list(ast.walk(ast.parse(script)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return CallEffect()
     values: dict[str, list[str]] = defaultdict(list)
@@ -252,9 +253,9 @@ def _find_shown_files(words: list[str]) -> list[str]:
     """Return the files that ``git show`` prints: after ``--``, or each after its revision and a colon."""
     if "show" not in words:
         return []
-    return (
-        words[words.index("--") + 1 :] if "--" in words else [word.partition(":")[2] for word in words if ":" in word]
-    )
+    if "--" in words:
+        return words[words.index("--") + 1 :]
+    return [word.partition(":")[2] for word in words if ":" in word]
 
 
 def is_same_file(path: str, other: str) -> bool:

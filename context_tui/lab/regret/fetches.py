@@ -97,7 +97,7 @@ class _FileEdits:
     changed: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Part:
     """The lines of an earlier block, which may show a file of a read, that the read shows, certainly or by chance."""
 
@@ -156,44 +156,36 @@ class FetchLog:
         if sum(map(len, fetch.lines)) < MIN_FETCHED_CHARS:
             return
         edits = _find_files(self._edits, fetch.effect.read_paths)
-        last_edit = max((each.last for each in edits), default=-1)
+        last_edit = self._last_edit if _is_folder_search(fetch) else max((each.last for each in edits), default=-1)
         line_count = sum(len(line) >= MIN_SHOWN_LENGTH for line in fetch.lines)
         min_lines = min(MIN_ADJOINING_LINES, max(2, round(MIN_SHOWN_SHARE * line_count)))
-        parts = self._find_parts(fetch, last_edit, line_count, min_lines) if fetch.effect.read_paths else []
-        if not parts and (same := self._find_same_result(fetch)):
-            parts, min_lines = [_Part(same, True, list(dict.fromkeys(fetch.lines)))], 1
+        shows_files = fetch.effect.read_paths or _is_search(fetch.effect.fetch_key)
+        parts = [*self._match_lines(fetch, last_edit)] if shows_files else []
         changes = _find_changes(fetch, edits) if parts else {}
-        for part in parts:
+        whole_parts, same = _find_whole_parts(parts, fetch, line_count, min_lines), None
+        if not whole_parts and (same := self._find_same_result(fetch)):
+            whole_parts = [_Part(same, True, list(dict.fromkeys(fetch.lines)))]
+        unchanged_parts = list[_Part]()
+        for part in whole_parts:
             source, is_edited = part.source, last_edit > part.source.message
             if not is_edited and _count_lines_read_by_both(source, fetch) < min(min_lines, len(part.lines)):
                 continue  # two parts of a file have like lines
             if self._has_changed_since(part, fetch, changes, is_edited=is_edited):
                 self.stale[source.row].append(call_message)
             else:
-                lines, others = _draw_sample(part.lines), _draw_sample(part.other_lines)
-                refetch = Refetch(source.row, call_message, call_row, fetch.effect, lines, min_lines, others)
-                self.refetches.append(refetch)
+                unchanged_parts.append(part)
+        if not unchanged_parts:
+            few_lines = [part for part in parts if part not in whole_parts]
+            min_lines = max(2, min(MIN_ADJOINING_LINES, line_count))
+            unchanged_parts = _join_certain_lines(few_lines, changes, min_lines)
+        for part in unchanged_parts:
+            lines, others = _draw_sample(part.lines), _draw_sample(part.other_lines)
+            needed = 1 if part.source is same else min_lines
+            self.refetches.append(Refetch(part.source.row, call_message, call_row, fetch.effect, lines, needed, others))
         self._by_key[fetch.effect.fetch_key].append(fetch)
         self.add_file_lines(fetch)
         if _is_folder_search(fetch):
             self.add_source(fetch)
-
-    def _find_parts(self, read: Fetch, last_edit: int, line_count: int, min_lines: int) -> list[_Part]:
-        """Return the parts of earlier blocks that a read of *line_count* long lines shows again, if it shows any."""
-        parts, whole_parts = self._match_lines(read, last_edit), list[_Part]()
-        for part in parts:
-            is_pasted = part.source.effect == CallEffect()
-            enough = max(MIN_SHOWN_LINES, 0 if part.concerns else MIN_SHOWN_SHARE * line_count if is_pasted else inf)
-            has_few = part.concerns and min_lines <= len(part.lines) < enough
-            if len(part.lines) >= enough or (has_few and _reach_end(part.lines, part.source.lines, read.lines)):
-                whole_parts.append(part)
-        certain_lines = dict.fromkeys(line for part in parts for line in part.certain_lines)
-        if whole_parts or len(certain_lines) < MIN_ADJOINING_LINES:
-            return whole_parts
-        largest = max(parts, key=lambda part: len(part.certain_lines))
-        largest.lines, own_lines = largest.certain_lines, set(largest.certain_lines)
-        largest.other_lines = [line for line in certain_lines if line not in own_lines]
-        return [largest]
 
     def _match_lines(self, read: Fetch, last_edit: int) -> Iterable[_Part]:
         """Return the newest earlier blocks with lines of a read; other blocks only up to the newest of its files."""
@@ -246,6 +238,30 @@ class FetchLog:
         lines = set(part.source.lines)
         changed = sum(message > part.source.message for line, message in changes.items() if line not in lines)
         return changed >= max(CHANGED_SHARE * len(part.lines), 1)
+
+
+def _find_whole_parts(parts: Iterable[_Part], read: Fetch, line_count: int, min_lines: int) -> list[_Part]:
+    """Return the parts of earlier blocks that a read of *line_count* long lines shows again, if it shows any."""
+    whole_parts = list[_Part]()
+    for part in parts:
+        is_pasted = part.source.effect == CallEffect()
+        enough = max(MIN_SHOWN_LINES, 0 if part.concerns else MIN_SHOWN_SHARE * line_count if is_pasted else inf)
+        has_few = part.concerns and min_lines <= len(part.lines) < enough
+        if len(part.lines) >= enough or (has_few and _reach_end(part.lines, part.source.lines, read.lines)):
+            whole_parts.append(part)
+    return whole_parts
+
+
+def _join_certain_lines(parts: Sequence[_Part], changes: Mapping[str, int], min_lines: int) -> list[_Part]:
+    """Return the block with most of the certain lines that no edit has changed since, and those of other blocks."""
+    for part in parts:
+        part.lines = [line for line in part.certain_lines if changes.get(line, -1) <= part.source.message]
+    lines = dict.fromkeys(line for part in parts for line in part.lines)
+    if len(lines) < min_lines:
+        return []
+    largest = max(parts, key=lambda part: len(part.lines))
+    largest.other_lines = [line for line in lines if line not in largest.lines]
+    return [largest]
 
 
 def _find_changes(read: Fetch, edits: Sequence[_FileEdits]) -> dict[str, int]:

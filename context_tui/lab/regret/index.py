@@ -60,6 +60,8 @@ MAX_NEEDLES = 3
 """Maximum number of needles stored per use of a block; truncation may keep one and remove another."""
 MIN_REWRITTEN_LINES = 3
 """Minimum number of an earlier block's lines that remain in a file that is rewritten."""
+MIN_COPIED_SHARE, MIN_COPIED_LINES = 0.5, 5
+"""Minimum share and number of lines that a new file has in common with earlier blocks to count as their copy."""
 MIN_USE_WEIGHT = 6
 """Minimum weight of the lost needles of a use; most needles have all of it, a line of a read a part."""
 
@@ -202,9 +204,9 @@ class _UseIndexer:
         for needle_rows in (self.tokens, self.paths, self.lines):
             needle_rows.sort_rows(self.owner)
         for row, lines in self.edited_lines.items():
-            self._find_edit_uses(row, lines, same_file_only=False)
+            self._find_edit_uses(row, lines, is_rewritten=False)
         for row, lines in self.rewritten_lines.items():
-            self._find_edit_uses(row, lines, same_file_only=True)
+            self._find_edit_uses(row, lines, is_rewritten=True)
         self._find_reference_uses()
         for refetch in fetches.refetches:
             evidence = (refetch.effect.fetch_key or " ".join(self.texts[refetch.block].split()))[:200]
@@ -235,10 +237,11 @@ class _UseIndexer:
                     self.effects[row] = effect
                 if effect.replaced_texts:
                     replaced = "\n".join(effect.replaced_texts).replace("\\n", "\n")
-                    self.edited_lines[row] = find_lines(replaced, MIN_EDIT_LINE_LENGTH)
+                    self.edited_lines[row] = [*dict.fromkeys(find_lines(replaced, MIN_EDIT_LINE_LENGTH))]
                     self.lines.add(row, self.edited_lines[row])
                 if effect.written_text:
-                    self.rewritten_lines[row] = list(filter(is_distinctive_line, find_lines(effect.written_text)))
+                    lines = filter(is_distinctive_line, find_lines(effect.written_text))
+                    self.rewritten_lines[row] = [*dict.fromkeys(lines)]
             self.tokens.add(row, filter(is_distinctive_token, find_tokens(text)))
             self.paths.add(row, find_paths(text))
             self.lines.add(row, find_lines(text.replace("`", "\n")))
@@ -285,25 +288,38 @@ class _UseIndexer:
             for needle in find(text):
                 needle_rows.rows.pop(needle, None)
 
-    def _find_edit_uses(self, row: int, lines: Iterable[str], *, same_file_only: bool) -> None:
-        message, files = self.owner[row], self.effects[row].changed_paths
-        all_mentions: list[_Mention] = []
-        for line in dict.fromkeys(lines):
-            earlier_rows = takewhile(lambda row: self.owner[row] < message, self.lines.rows.get(line, ()))
-            limit = MAX_CERTAIN_HOLDERS if is_distinctive_line(line) else MAX_HOLDERS
-            holders = tuple(islice(earlier_rows, limit + 1))
-            if not 0 < len(holders) <= limit:
-                continue
-            present = (holder for holder in holders if self.removals.get(holder, NEVER_REMOVED) > message)
-            same_file = tuple(holder for holder in present if self._concerns(holder, files))
-            if same_file or (not same_file_only and is_distinctive_line(line)):
-                all_mentions.append(_Mention(line, row, holders, same_file or holders))
-        for holder, copies, mentions in self._group_by_source(all_mentions):
-            if same_file_only and len(mentions) < MIN_REWRITTEN_LINES:
+    def _find_edit_uses(self, row: int, lines: Sequence[str], *, is_rewritten: bool) -> None:
+        """Find the uses of lines that an edit replaces, or that remain in a text that it writes."""
+        message, effect = self.owner[row], self.effects[row]
+        known = sum(bool([*islice(self._iter_earlier_rows(line, message), 1)]) for line in lines)
+        same_file_only = is_rewritten and known < max(MIN_COPIED_SHARE * len(lines), MIN_COPIED_LINES)
+        found = [self._find_edited_line(row, line, MAX_HOLDERS, same_file_only=same_file_only) for line in lines]
+        if not (is_rewritten or any(found)):
+            replaced = (line for line in lines if line not in find_lines(effect.inserted_text, MIN_EDIT_LINE_LENGTH))
+            found = [self._find_edited_line(row, line, MAX_CERTAIN_HOLDERS, same_file_only=True) for line in replaced]
+        for holder, copies, mentions in self._group_by_source([*filter(None, found)]):
+            if is_rewritten and len(mentions) < MIN_REWRITTEN_LINES:
                 continue
             for mention in mentions[:MAX_NEEDLES]:
-                evidence = f"{self.facts.tool_name(row)} {files[0] if files else ''}: {mention.needle[:200]}"
+                evidence = f"{self.facts.tool_name(row)} {''.join(effect.changed_paths[:1])}: {mention.needle[:200]}"
                 self.uses_by_row[holder].append(BlockUse("edit", message, row, mention.needle, evidence, copies))
+
+    def _iter_earlier_rows(self, line: str, message: int) -> Iterator[int]:
+        return takewhile(lambda row: self.owner[row] < message, self.lines.rows.get(line, ()))
+
+    def _find_edited_line(self, row: int, line: str, max_holders: int, *, same_file_only: bool) -> _Mention | None:
+        """Return a line of an edit with the earlier blocks that hold it, or None if too many or in other files."""
+        message, files = self.owner[row], self.effects[row].changed_paths
+        limit = MAX_CERTAIN_HOLDERS if is_distinctive_line(line) else max_holders
+        holders = tuple(islice(self._iter_earlier_rows(line, message), limit + 1))
+        if not 0 < len(holders) <= limit:
+            return None
+        present = [holder for holder in holders if self.removals.get(holder, NEVER_REMOVED) > message]
+        same_file = [holder for holder in present if not files or self._concerns(holder, files)]
+        same_file = same_file or [row for row in present if any(self._mentions(row, file) for file in files)]
+        if same_file or (not same_file_only and is_distinctive_line(line)):
+            return _Mention(line, row, holders, tuple(same_file) or holders)
+        return None
 
     def _concerns(self, row: int, files: Sequence[str]) -> bool:
         call_row = row if self.facts.kind[row] == Kind.TOOL_USE else self.facts.find_tool_use(row)

@@ -104,7 +104,7 @@ def trigger_of(plan: Plan) -> Trigger:
 
 def edit_of(edit: Edit) -> Edit:
     """An edit, whoever does it."""
-    return replace(edit, source="")
+    return edit._replace(source="")
 
 
 def test_what_goes_by_turns_waits_for_one() -> None:

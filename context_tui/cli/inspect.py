@@ -163,7 +163,7 @@ def build_report(
         "turns": session.turns,
         "requests": len(facts.requests),
         "requests_elsewhere": sum(branch.requests for branch in facts.branches),
-        "branches": [asdict(branch) for branch in facts.branches],
+        "branches": [branch._asdict() for branch in facts.branches],
         "compactions": [_build_compaction_report(each, uses) for each in recorded_compactions if each.kind != "silent"],
         "at": context.at,
         "epochs": [
@@ -203,7 +203,7 @@ def build_report(
         },
         "ruler": {"kind": measure, "name": name, "note": (sizes and sizes.note) or None},
         "by_category": parts.by_category,
-        "by_tool": [asdict(share) for share in parts.by_tool],
+        "by_tool": [share._asdict() for share in parts.by_tool],
         "exact_requests": facts.holds_requests,
         **asdict(measure_prompt(session, context, sizes)),
         "duplicate_reads": [asdict(read) for read in parts.duplicate_reads],

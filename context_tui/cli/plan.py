@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from context_tui.cli.options import CommandParser, open_named_session, resolve_policy, resolve_policy_name
@@ -91,7 +90,7 @@ def build_report(plan: Plan, request: NextRequest) -> dict[str, Any]:
             }
             for each in plan.inserts
         ],
-        "edits": [asdict(edit) for edit in plan.edits],
+        "edits": [edit._asdict() for edit in plan.edits],
         "verdicts": [
             {"message": message, "block": block, "verdict": each.outcome, "code": each.code, "reason": each.reason}
             for message, block, each in plan.iterate_verdicts()

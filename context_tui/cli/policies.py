@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
 from context_tui.app.config import read_config
@@ -38,7 +37,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.json:
         reports = [{**_build_policy_report(p), "params": build_parameter_reports(p)} for p in policies]
         if native is not None:
-            native_settings = [asdict(each) for each in native.settings]
+            native_settings = [each._asdict() for each in native.settings]
             reports[0]["native"] = {"settings": native_settings, "fixed": list(native.constant_params)}
         broken = [] if options.name else [build_plugin_report(each) for each in POLICIES.broken]
         saved_reports = [{"name": name, **each._asdict()} for name, each in saved_settings.items()]

@@ -107,7 +107,7 @@ def build_policy_report(study: Study) -> dict[str, Any]:
         "context": list(replay.sizes),
         "without": list(replay.baseline),
         "firings": [
-            {**_build_firing_report(firing), "price": asdict(cost), "regrets": cases}
+            {**_build_firing_report(firing), "price": cost._asdict(), "regrets": cases}
             for firing, cost, cases in zip(replay.firings, price.firings, study.group_cases_by_firing(), strict=True)
         ],
         "totals": {

@@ -99,8 +99,7 @@ class Trigger:
     unit: str = "tokens"
 
 
-@dataclass(frozen=True)
-class Insert:
+class Insert(NamedTuple):
     """A message to insert before ``position``. Its text is prefix, summary (if ``holds_summary``), and suffix."""
 
     role: str
@@ -114,8 +113,7 @@ class Insert:
         return f"{self.prefix}{summary if self.holds_summary else ''}{self.suffix}"
 
 
-@dataclass(frozen=True)
-class Edit:
+class Edit(NamedTuple):
     """A change to a message, or to its block with the ordinal ``block``. Tokens are estimated (``bytes/4``)."""
 
     action: str
@@ -469,8 +467,7 @@ KeepReasonFinder = Callable[[int, int | None], KeepReason]
 """Function that returns why a message (by position) or one of its blocks (by row) is kept."""
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """A plan's decision on a message or block (kept, cleared, truncated, dropped or summarised), and the reason."""
 
     outcome: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from json import dumps
 from typing import Any, NamedTuple
@@ -18,8 +17,7 @@ CLAUDE_CODE_REPLY_TOKENS, CLAUDE_CODE_RESERVED_TOKENS = 20_000, 33_000
 """Tokens of the window that Claude Code reserves for the reply, and in total."""
 
 
-@dataclass(frozen=True)
-class AgentSetting:
+class AgentSetting(NamedTuple):
     """A setting to write in an agent's configuration: its file or environment, its key, its value, and a note."""
 
     file: str

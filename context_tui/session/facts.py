@@ -229,8 +229,7 @@ class PeakSearch:
         self.last_usage = facts.requests[-1] if facts.requests else None
 
 
-@dataclass(slots=True, frozen=True)
-class Branch:
+class Branch(NamedTuple):
     """A branch that a rewind abandoned: its id (which follows ``PATH#``), and its numbers of messages and requests.
 
     ``message`` is the first message of the session that follows the branch in the file.

@@ -40,8 +40,7 @@ MIN_DIAGNOSIS_TOKENS = 500
 """Minimum tokens of results (bytes / 3.5) for koda to write a diagnosis."""
 
 
-@dataclass(frozen=True)
-class ToolShare:
+class ToolShare(NamedTuple):
     """A tool's share of the context: the number of calls to it, and the tokens in their results."""
 
     tool: str
@@ -49,8 +48,7 @@ class ToolShare:
     result_tokens: int
 
 
-@dataclass(frozen=True)
-class FileShare:
+class FileShare(NamedTuple):
     """A file's share of the context: the number of times it was read, and the tokens in the results of these reads."""
 
     path: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from math import ceil
 from random import Random
 from typing import Any, Literal, NamedTuple
@@ -29,8 +29,7 @@ class SessionAftermath(NamedTuple):
     aftermath: Aftermath
 
 
-@dataclass(frozen=True)
-class ExtraCalls:
+class ExtraCalls(NamedTuple):
     """Extra calls per 1,000 removed tokens (λ), with its interval.
 
     Attributes:

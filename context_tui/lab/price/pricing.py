@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 
@@ -31,8 +30,7 @@ MIN_NET_SHARE_DIVISOR = 10
 Verdict = Literal["pays", "does not pay", "pays only as the cache was cold", "saves nothing"]
 
 
-@dataclass(frozen=True)
-class FiringPrice:
+class FiringPrice(NamedTuple):
     """Costs and savings of one firing, in the unit of :class:`ReplayPrice`; savings are negative costs.
 
     Attributes:
@@ -252,8 +250,7 @@ def _split_group_price(group_price: FiringPrice, group: FiringGroup) -> list[Fir
         cleared = firing.before - firing.after
         share = cleared / group_price.cleared if group_price.cleared else 1 / len(group.firings)
         prices.append(
-            replace(
-                group_price,
+            group_price._replace(
                 cleared=cleared,
                 behind=round(group_price.behind * share),
                 rewritten=round(group_price.rewritten * share),

@@ -183,7 +183,6 @@ class _UseIndexer:
         self.texts: dict[int, str] = {}
         self.tokens, self.paths, self.lines = (_NeedleRows() for _ in range(3))
         self.edited_lines: dict[int, list[str]] = {}
-        self.rewritten_lines: dict[int, list[str]] = {}
 
     def find_uses(self) -> tuple[Mapping[int, list[BlockUse]], Mapping[int, list[int]]]:
         flags, role = self.facts.flags, self.facts.role
@@ -204,9 +203,7 @@ class _UseIndexer:
         for needle_rows in (self.tokens, self.paths, self.lines):
             needle_rows.sort_rows(self.owner)
         for row, lines in self.edited_lines.items():
-            self._find_edit_uses(row, lines, is_rewritten=False)
-        for row, lines in self.rewritten_lines.items():
-            self._find_edit_uses(row, lines, is_rewritten=True)
+            self._find_edit_uses(row, lines)
         self._find_reference_uses()
         for refetch in fetches.refetches:
             evidence = (refetch.effect.fetch_key or " ".join(self.texts[refetch.block].split()))[:200]
@@ -232,16 +229,11 @@ class _UseIndexer:
         for row, block in self._read_blocks(message):
             text = self.texts[row] = extract_block_text(block)
             if self.facts.kind[row] == Kind.TOOL_USE:
-                effect = analyze_call(self.facts.tool_name(row), block.get("input"))
-                if effect != CallEffect():
-                    self.effects[row] = effect
-                if effect.replaced_texts:
-                    replaced = "\n".join(effect.replaced_texts).replace("\\n", "\n")
-                    self.edited_lines[row] = [*dict.fromkeys(find_lines(replaced, MIN_EDIT_LINE_LENGTH))]
-                    self.lines.add(row, self.edited_lines[row])
-                if effect.written_text:
-                    lines = filter(is_distinctive_line, find_lines(effect.written_text))
-                    self.rewritten_lines[row] = [*dict.fromkeys(lines)]
+                effect = self.effects[row] = analyze_call(self.facts.tool_name(row), block.get("input"))
+                replaced = "\n".join(effect.replaced_texts).replace("\\n", "\n")
+                written = filter(is_distinctive_line, find_lines(effect.written_text))
+                self.edited_lines[row] = [*dict.fromkeys(find_lines(replaced, MIN_EDIT_LINE_LENGTH) or written)]
+                self.lines.add(row, self.edited_lines[row])
             self.tokens.add(row, filter(is_distinctive_token, find_tokens(text)))
             self.paths.add(row, find_paths(text))
             self.lines.add(row, find_lines(text.replace("`", "\n")))
@@ -288,9 +280,10 @@ class _UseIndexer:
             for needle in find(text):
                 needle_rows.rows.pop(needle, None)
 
-    def _find_edit_uses(self, row: int, lines: Sequence[str], *, is_rewritten: bool) -> None:
+    def _find_edit_uses(self, row: int, lines: Sequence[str]) -> None:
         """Find the uses of lines that an edit replaces, or that remain in a text that it writes."""
         message, effect = self.owner[row], self.effects[row]
+        is_rewritten = not effect.replaced_texts
         known = sum(bool([*islice(self._iter_earlier_rows(line, message), 1)]) for line in lines)
         same_file_only = is_rewritten and known < max(MIN_COPIED_SHARE * len(lines), MIN_COPIED_LINES)
         found = [self._find_edited_line(row, line, MAX_HOLDERS, same_file_only=same_file_only) for line in lines]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from context_tui.lab.price.pricing import compute_break_even_calls
@@ -74,8 +73,7 @@ def compute_dominance(points: Mapping[str, ParetoPoint], current: str = "") -> D
 SavingUnit = Literal["tokens", "money"]
 
 
-@dataclass(frozen=True)
-class SettingCost:
+class SettingCost(NamedTuple):
     """Cost of all prompts and summaries with a setting, and ``without`` a policy, in ``unit``.
 
     ``refetch`` is the estimated cost of fetching again what was needed later: for each of these blocks, a call at the
@@ -100,8 +98,7 @@ class SettingCost:
         return compute_break_even_calls(self.without - self.cost, self.extra_calls)
 
 
-@dataclass(frozen=True)
-class SettingDrops:
+class SettingDrops(NamedTuple):
     """Number and estimated tokens (``bytes/4``) of the blocks that a setting dropped and of those needed later.
 
     The values for those needed later are None if regret was not computed.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -376,6 +376,45 @@ def test_a_rewritten_file_has_three_lines_of_the_dropped_one(remaining: int, fou
     )
 
 
+@pytest.mark.parametrize(("copied", "added", "found"), [(5, 5, ["edit"]), (5, 6, []), (4, 0, [])])
+def test_a_copy_under_another_name_is_half_of_the_new_file(copied: int, added: int, found: list[str]) -> None:
+    content = "\n".join([*ROWS[:copied], *(f"and the new line {number} of the file" for number in range(added))])
+    copy = ("Write", {"file_path": "/src/copy.txt", "content": content}, "ok")
+    assert fetches(read_rows(0, 9), NOTHING, copy) == found
+
+
+SHORT = "\n".join(["{", "  margin: 4px;", "}"])
+
+
+@pytest.mark.parametrize(
+    ("name", "new", "found"),
+    [("/src/a.css", "none", ["edit"]), ("/src/b.css", "none", []), ("/src/a.css", "  margin: 4px;\n  top: 0;", [])],
+)
+def test_a_short_line_that_many_reads_of_its_file_have(name: str, new: str, found: list[str]) -> None:
+    reads = [("Read", {"file_path": "/src/a.css", "limit": limit}, f"{SHORT}\n{limit}") for limit in range(3, 8)]
+    edit = ("Edit", {"file_path": name, "old_string": "  margin: 4px;", "new_string": new}, "ok")
+    again = session(*reads, NOTHING, edit)
+    rows = {answer_of(again, step): 12 for step in range(5)}
+    assert [case.tier for case in regretted(again, rows).cases] == found
+
+
+@pytest.mark.parametrize(("name", "found"), [("/src/a.css", ["edit"]), ("/src/b.css", [])])
+def test_a_short_line_of_a_file_that_the_user_pasted(name: str, found: list[str]) -> None:
+    edit = {"file_path": name, "old_string": "  margin: 4px;", "new_string": "none"}
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": f"This is src/a.css:\n{SHORT}"},
+        {"role": "assistant", "content": [call("c0", "Edit", **edit)]},
+        {"role": "user", "content": [result("c0", "ok")]},
+        {"role": "assistant", "content": "Done."},
+    ]
+    assert [case.tier for case in regretted(ct.from_messages(messages), {0: 1}).cases] == found
+
+
+def test_a_script_edits_files_that_it_does_not_name() -> None:
+    script = "for f in *.css; do python - $f <<'PY'\nwrite(read().replace('  margin: 4px;', ''))\nPY\ndone"
+    assert fetches(shown("cat src/a.css", SHORT), NOTHING, shown(script)) == ["edit"]
+
+
 def test_one_shorter_line_counts_for_nothing() -> None:
     assert not dropped_first(shown("./show", "the first row of two lines"), NOTHING, "the first row of two lines")
 
@@ -456,6 +495,43 @@ def test_a_search_in_a_folder_shows_a_file_that_was_read() -> None:
     assert fetches(read, NOTHING, search) == ["re-fetch"]
     other = ("Read", {"file_path": "/old/rows.txt"}, numbered("{:6}→", range(5, 30)))
     assert fetches(other, NOTHING, search) == []
+
+
+def test_a_search_without_a_folder_shows_a_file_that_was_read() -> None:
+    read = ("Read", {"file_path": "/src/rows.txt"}, numbered("{:6}→", range(5, 30)))
+    found = shown("rg -n holds", numbered("src/rows.txt:{}:", range(10, 16)))
+    assert fetches(read, NOTHING, found) == ["re-fetch"]
+    assert fetches(read, NOTHING, shown("./report", numbered("src/rows.txt:{}:", range(10, 16)))) == []
+
+
+@pytest.mark.parametrize(("numbers", "found"), [((10, 20), ["re-fetch"]), ((10,), []), ((10, 20, 35), [])])
+def test_a_short_search_fetches_again_all_that_it_shows(numbers: Sequence[int], found: list[str]) -> None:
+    read = ("Read", {"file_path": "/src/rows.txt"}, numbered("{:6}→", range(5, 30)))
+    assert fetches(read, NOTHING, shown("grep -rn odd src", numbered("src/rows.txt:{}:", numbers))) == found
+
+
+def test_a_search_in_a_folder_finds_lines_that_an_edit_moved() -> None:
+    read = ("Read", {"file_path": "/src/rows.txt"}, numbered("{:6}→", range(5, 30)))
+    edit = ("Edit", {"file_path": "/src/rows.txt", "old_string": "\n", "new_string": "\nmore\n"}, "ok")
+    search = shown("grep -rn odd src", "\n".join(f"src/rows.txt:{at + 1}:{MANY_ROWS[at]}" for at in (10, 15, 20)))
+    assert fetches(read, edit, search) == ["re-fetch"] and fetches(read, NOTHING, search) == []
+
+
+def test_lines_that_the_agent_wrote_since_are_not_fetched_again() -> None:
+    reads = [("Read", {"file_path": "/src/rows.txt", "offset": at}, numbered("{:6}→", (at,))) for at in (5, 15, 25)]
+    texts = {"old_string": "none", "new_string": MANY_ROWS[25]}
+    steps = [*reads, NOTHING, ("Edit", {"file_path": "/src/rows.txt", **texts}, "ok")]
+    search = shown("grep -n holds src/rows.txt", numbered("{}:", (5, 15, 25)))
+    for again, cases in (session(*steps, search), 0), (session(*reads, NOTHING, search), 1):
+        rows = {answer_of(again, step): 9 for step in range(3)}
+        assert regretted(again, rows).used_later == cases
+
+
+def test_the_range_of_a_pipe_is_of_the_results_of_a_search() -> None:
+    search = shown("grep -n holds src/rows.txt | sed -n '1,9p'", numbered("{}:", range(20, 29)))
+    read = ("Read", {"file_path": "/src/rows.txt", "offset": 19, "limit": 10}, "\n".join(MANY_ROWS[19:29]))
+    assert fetches(search, NOTHING, read) == ["re-fetch"]
+    assert fetches(shown("cat src/rows.txt | sed -n '1,9p'", *MANY_ROWS[1:10]), NOTHING, read) == []
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ from context_tui.session.jsontext import compact_text
 MAX_COMMAND_LENGTH, MAX_FOLDERS_LENGTH = 2_000, 200
 """Maximum lengths in characters of a command (longer ones count as scripts) and of the folders of a mentioned file."""
 
-_SEARCHES = frozenset(("grep", "egrep", "rg"))
 _SEPARATORS = frozenset(("&&", "||", ";", "|", "&", "\n"))
 _REDIRECTIONS = re.compile(r"[0-9]?>+\s*/dev/null|[0-9]?>&[0-9]|&>\s*/dev/null")
 _REDIRECTION_TARGET = re.compile(r"(?:^|[\s\"')])>{1,2}[ \t]*([\w./~][\w./~-]*)")
@@ -176,7 +175,8 @@ def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
         elif piece[0] in ("git", *tools.COMMANDS["file_printers"], *tools.COMMANDS["with_pattern"]):
             files = _find_shown_files(piece) if piece[0] == "git" else _find_command_files(piece)
             reads += [posixpath.normpath(posixpath.join(folder, path)) for path in files]
-    prints_range = len(reads) == 1 and "sed -n" in command_line and not any(piece[0] in _SEARCHES for piece in pieces)
+    is_search = not {"grep", "egrep", "rg"}.isdisjoint(piece[0] for piece in pieces)
+    prints_range = len(reads) == 1 and "sed -n" in command_line and not is_search
     lines = _PRINTED_LINES.findall(command_line) if prints_range else ()
     lines_read = tuple((int(first), int(last)) for first, last in lines)
     return CallEffect(f"$ {' '.join(command_line.split())}", tuple(reads), lines_read=lines_read)

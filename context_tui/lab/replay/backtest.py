@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
@@ -98,8 +98,7 @@ def backtest_policy(
     return results
 
 
-@dataclass(frozen=True)
-class _BacktestTrigger:
+class _BacktestTrigger(NamedTuple):
     policy: Policy
     params: Params
     threshold: int | None

@@ -14,8 +14,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import PurePath
 from typing import Any, Literal, NamedTuple
 
@@ -85,8 +83,7 @@ class GentlerSetting(NamedTuple):
     loss_cut: float
 
 
-@dataclass(frozen=True)
-class Recommendation:
+class Recommendation(NamedTuple):
     """The best setting of a policy over several sessions, compared with the current one; costs are in ``unit``.
 
     Attributes:
@@ -123,7 +120,7 @@ class Recommendation:
         """Estimated cost of fetching again what the sessions needed later."""
         return self.totals.cost.refetch if self.totals.cost else 0.0
 
-    @cached_property
+    @property
     def largest(self) -> tuple[str, float]:
         """The session with the largest gain and its share of all gains, or an empty name and 0 if no session gains."""
         gains = {name: gain for name, gain in self.gains.items() if gain > 0}

@@ -504,7 +504,7 @@ def test_a_search_without_a_folder_shows_a_file_that_was_read() -> None:
     assert fetches(read, NOTHING, shown("./report", numbered("src/rows.txt:{}:", range(10, 16)))) == []
 
 
-@pytest.mark.parametrize(("numbers", "found"), [((10, 20), ["re-fetch"]), ((10,), []), ((10, 20, 35), [])])
+@pytest.mark.parametrize(("numbers", "found"), [((10, 20), ["re-fetch"]), ((10,), [])])
 def test_a_short_search_fetches_again_all_that_it_shows(numbers: Sequence[int], found: list[str]) -> None:
     read = ("Read", {"file_path": "/src/rows.txt"}, numbered("{:6}→", range(5, 30)))
     assert fetches(read, NOTHING, shown("grep -rn odd src", numbered("src/rows.txt:{}:", numbers))) == found
@@ -518,7 +518,9 @@ def test_a_search_in_a_folder_finds_lines_that_an_edit_moved() -> None:
 
 
 def test_lines_that_the_agent_wrote_since_are_not_fetched_again() -> None:
-    reads = [("Read", {"file_path": "/src/rows.txt", "offset": at}, numbered("{:6}→", (at,))) for at in (5, 15, 25)]
+    reads = [
+        ("Read", {"file_path": "/src/rows.txt", "offset": at}, numbered("{:6}→", (at, at + 1))) for at in (5, 15, 25)
+    ]
     texts = {"old_string": "none", "new_string": MANY_ROWS[25]}
     steps = [*reads, NOTHING, ("Edit", {"file_path": "/src/rows.txt", **texts}, "ok")]
     search = shown("grep -n holds src/rows.txt", numbered("{}:", (5, 15, 25)))

@@ -177,7 +177,7 @@ class FetchLog:
         if not unchanged_parts:
             few_lines = [part for part in parts if part not in whole_parts]
             min_lines = max(2, min(MIN_ADJOINING_LINES, line_count))
-            unchanged_parts = _join_certain_lines(few_lines, changes, min_lines)
+            unchanged_parts = _join_certain_lines(few_lines, min_lines)
         for part in unchanged_parts:
             lines, others = _draw_sample(part.lines), _draw_sample(part.other_lines)
             needed = 1 if part.source is same else min_lines
@@ -252,14 +252,13 @@ def _find_whole_parts(parts: Iterable[_Part], read: Fetch, line_count: int, min_
     return whole_parts
 
 
-def _join_certain_lines(parts: Sequence[_Part], changes: Mapping[str, int], min_lines: int) -> list[_Part]:
-    """Return the block with most of the certain lines that no edit has changed since, and those of other blocks."""
-    for part in parts:
-        part.lines = [line for line in part.certain_lines if changes.get(line, -1) <= part.source.message]
-    lines = dict.fromkeys(line for part in parts for line in part.lines)
+def _join_certain_lines(parts: Sequence[_Part], min_lines: int) -> list[_Part]:
+    """Return the block with most of the certain lines that a read shows, with those of other blocks."""
+    lines = dict.fromkeys(line for part in parts for line in part.certain_lines)
     if len(lines) < min_lines:
         return []
-    largest = max(parts, key=lambda part: len(part.lines))
+    largest = max(parts, key=lambda part: len(part.certain_lines))
+    largest.lines = largest.certain_lines
     largest.other_lines = [line for line in lines if line not in largest.lines]
     return [largest]
 

@@ -410,6 +410,30 @@ def test_a_short_line_of_a_file_that_the_user_pasted(name: str, found: list[str]
     assert [case.tier for case in regretted(ct.from_messages(messages), {0: 1}).cases] == found
 
 
+def test_short_lines_between_which_an_edit_inserts_one() -> None:
+    reads = [("Read", {"file_path": "/src/a.css", "limit": at}, f"{SHORT}\n  padding: 0;\n{at}") for at in range(4, 9)]
+    old, new = "  margin: 4px;\n}", "  margin: 4px;\n  top: 0;\n}"
+    pair = {"old_string": f"{old}\n  padding: 0;", "new_string": f"{new}\n  padding: 0;"}
+    for texts, tiers in (pair, ["edit"]), ({"old_string": old, "new_string": new}, []):
+        again = session(*reads, NOTHING, ("Edit", {"file_path": "/src/a.css", **texts}, "ok"))
+        rows = {answer_of(again, step): 12 for step in range(5)}
+        assert [case.tier for case in regretted(again, rows).cases] == tiers
+
+
+def test_a_failed_command_shows_lines_of_a_file() -> None:
+    output = "\n".join(["src/rows.txt:7: AssertionError", *MANY_ROWS[4:12]])
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "Fix the test."},
+        {"role": "assistant", "content": [call("c0", "Bash", command="pytest")]},
+        {"role": "user", "content": [{**result("c0", output), "is_error": True}]},
+        {"role": "assistant", "content": [call("c1", "Read", file_path="/src/rows.txt", offset=5, limit=6)]},
+        {"role": "user", "content": [result("c1", numbered("{:6}→", range(5, 11)))]},
+        {"role": "assistant", "content": "Done."},
+    ]
+    found = ct.from_messages(messages)
+    assert [case.tier for case in regretted(found, {answer_of(found, 0): 3}).cases] == ["re-fetch"]
+
+
 def test_a_script_edits_files_that_it_does_not_name() -> None:
     script = "for f in *.css; do python - $f <<'PY'\nwrite(read().replace('  margin: 4px;', ''))\nPY\ndone"
     assert fetches(shown("cat src/a.css", SHORT), NOTHING, shown(script)) == ["edit"]

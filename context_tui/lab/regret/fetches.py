@@ -11,7 +11,7 @@ from itertools import chain, product
 from math import inf
 from typing import NamedTuple, TypeVar
 
-from context_tui.lab.regret.needles import find_lines, find_numbered_lines, is_certain_line
+from context_tui.lab.regret.needles import MIN_LINE_LENGTH, find_lines, find_numbered_lines
 from context_tui.lab.regret.tool_calls import CallEffect, is_same_file
 
 MIN_STORED_LENGTH = 4
@@ -162,9 +162,9 @@ class FetchLog:
         shows_files = fetch.effect.read_paths or _is_search(fetch.effect.fetch_key)
         parts = [*self._match_lines(fetch, last_edit)] if shows_files else []
         changes = _find_changes(fetch, edits) if parts else {}
-        whole_parts, same = _find_whole_parts(parts, fetch, line_count, min_lines), None
+        whole_parts = _find_whole_parts(parts, fetch, line_count, min_lines)
         if not whole_parts and (same := self._find_same_result(fetch)):
-            whole_parts = [_Part(same, True, list(dict.fromkeys(fetch.lines)))]
+            whole_parts, min_lines = [_Part(same, True, list(dict.fromkeys(fetch.lines)))], 1
         unchanged_parts = list[_Part]()
         for part in whole_parts:
             source, is_edited = part.source, last_edit > part.source.message
@@ -175,13 +175,12 @@ class FetchLog:
             else:
                 unchanged_parts.append(part)
         if not unchanged_parts:
-            few_lines = [part for part in parts if part not in whole_parts]
             min_lines = max(2, min(MIN_ADJOINING_LINES, line_count))
-            unchanged_parts = _join_certain_lines(few_lines, min_lines)
+            unchanged_parts = _join_certain_lines([part for part in parts if part not in whole_parts], min_lines)
         for part in unchanged_parts:
             lines, others = _draw_sample(part.lines), _draw_sample(part.other_lines)
-            needed = 1 if part.source is same else min_lines
-            self.refetches.append(Refetch(part.source.row, call_message, call_row, fetch.effect, lines, needed, others))
+            call = call_message, call_row, fetch.effect
+            self.refetches.append(Refetch(part.source.row, *call, lines, min_lines, others))
         self._by_key[fetch.effect.fetch_key].append(fetch)
         self.add_file_lines(fetch)
         if _is_folder_search(fetch):
@@ -206,7 +205,7 @@ class FetchLog:
                 part = parts.get(row) or parts.setdefault(row, _Part(source, self._concerns(source, read)))
                 part.lines.append(line)
                 if part.concerns:
-                    if is_same_place or (is_search and is_certain_line(line)):
+                    if is_same_place or (is_search and len(line) >= MIN_LINE_LENGTH):
                         part.certain_lines.append(line)
                     break
         return parts.values()

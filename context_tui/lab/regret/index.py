@@ -250,9 +250,10 @@ class _UseIndexer:
         for row, block in self._read_blocks(message):
             is_result = facts.kind[row] == Kind.TOOL_RESULT
             call_row = facts.find_tool_use(row) if is_result else -1
-            if is_result and (call_row not in self.texts or facts.block_flags[row] & BlockFlag.ERROR):
+            if is_result and call_row not in self.texts:
                 continue
-            effect = self.effects.get(call_row, CallEffect())
+            is_error = facts.block_flags[row] & BlockFlag.ERROR
+            effect = CallEffect() if is_error else self.effects.get(call_row, CallEffect())
             if effect.changed_paths:
                 fetches.add_edit(effect, self.owner[call_row])
                 continue
@@ -287,9 +288,9 @@ class _UseIndexer:
         known = sum(bool([*islice(self._iter_earlier_rows(line, message), 1)]) for line in lines)
         same_file_only = is_rewritten and known < max(MIN_COPIED_SHARE * len(lines), MIN_COPIED_LINES)
         found = [self._find_edited_line(row, line, MAX_HOLDERS, same_file_only=same_file_only) for line in lines]
-        if not (is_rewritten or any(found)):
-            replaced = (line for line in lines if line not in find_lines(effect.inserted_text, MIN_EDIT_LINE_LENGTH))
-            found = [self._find_edited_line(row, line, MAX_CERTAIN_HOLDERS, same_file_only=True) for line in replaced]
+        is_anchor = len(lines) == 1 and lines[0] in effect.inserted_text
+        if not (is_rewritten or is_anchor or any(found)):
+            found = [self._find_edited_line(row, line, MAX_CERTAIN_HOLDERS, same_file_only=True) for line in lines]
         for holder, copies, mentions in self._group_by_source([*filter(None, found)]):
             if is_rewritten and len(mentions) < MIN_REWRITTEN_LINES:
                 continue

@@ -19,7 +19,7 @@ from context_tui.lab.replay.result import NEVER_REMOVED
 from context_tui.lab.replay.walk import replay
 
 JUDGEMENTS = Path(__file__).resolve().parents[1] / "tests" / "data" / "regret_cases.jsonl"
-_NUMBERS = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh".split()
+_NUMBERS = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split()
 DRAWS = tuple(f"{number} draw" for number in _NUMBERS)
 
 
@@ -35,6 +35,7 @@ class Judgement:
         later, later_block: the message that uses it, and the number of the block if it is a call.
         needed: whether both readers (in the first draw, the one reader) said that dropped content was needed.
         window: the context window in tokens that the policy was given; None for that of the file.
+        sure: whether neither reader was in doubt; None if they were not asked.
     """
 
     session: str
@@ -49,6 +50,7 @@ class Judgement:
     needed: bool
     reason: str
     window: int | None = None
+    sure: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -107,16 +109,22 @@ def format_tables(outcomes: Sequence[Outcome]) -> list[str]:
                 lines.append(
                     f"| {draw} | {label} | {len(cases)} | {len(reported)} | {hits} | {hits / len(reported):.1%} |"
                 )
-    lines += ["", "| draw | calls | read | needed | found | recall |", "|---|---|--:|--:|--:|--:|"]
+    lines += ["", "| draw | calls | read | needed | found | recall | sure | found | recall |"]
+    lines.append("|---|---|--:|--:|--:|--:|--:|--:|--:|")
     for draw in DRAWS:
         for kind in ("read", "edit"):
             calls = [each for each in _select(outcomes, draw, "call") if each.judgement.tier == kind]
             needed = [each for each in calls if each.judgement.needed]
-            hits = sum(each.found for each in needed)
             if needed:
                 label = {"read": "read again", "edit": "edit"}[kind]
-                lines.append(f"| {draw} | {label} | {len(calls)} | {len(needed)} | {hits} | {hits / len(needed):.1%} |")
+                sure = [each for each in needed if each.judgement.sure]
+                lines.append(f"| {draw} | {label} | {len(calls)} {_format_recall(needed)} {_format_recall(sure)} |")
     return lines
+
+
+def _format_recall(needed: Sequence[Outcome]) -> str:
+    hits = sum(each.found for each in needed)
+    return f"| {len(needed)} | {hits} | {hits / len(needed):.1%}" if needed else "| | |"
 
 
 def _select(outcomes: Sequence[Outcome], draw: str, kind: str) -> list[Outcome]:

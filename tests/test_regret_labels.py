@@ -503,6 +503,17 @@ def test_a_search_shows_lines_of_several_dropped_reads_again(
     assert [case.tier for case in regretted(again, rows).cases] == found
 
 
+@pytest.mark.parametrize(("end", "found"), [(None, ["re-fetch"]), (20, [])])
+def test_long_lines_of_a_search_are_known_without_their_numbers(end: int | None, found: list[str]) -> None:
+    reads = [
+        shown(f"sed -n '{at},{at + 3}p' src/rows.txt", *(row[:end] for row in MANY_ROWS[at : at + 4]))
+        for at in (5, 15, 25)
+    ]
+    search = shown("grep -n holds src/rows.txt", "\n".join(f"{at}:{MANY_ROWS[at][:end]}" for at in (6, 16, 26)))
+    again = session(*reads, search)
+    assert [case.tier for case in regretted(again, {answer_of(again, step): 7 for step in range(3)}).cases] == found
+
+
 def test_the_other_lines_of_a_search_do_not_count_for_a_block_that_lost_none() -> None:
     reads = [
         ("Read", {"file_path": "/src/rows.txt", "offset": at}, numbered("{:6}→", range(at, at + 3 + at // 15)))

@@ -22,18 +22,19 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain, groupby, islice, takewhile
 from typing import Any, Literal, NamedTuple
 
 from context_tui.lab.regret.fetches import MIN_STORED_LENGTH, Fetch, FetchLog
 from context_tui.lab.regret.needles import (
+    MIN_CERTAIN_LENGTH,
     PhraseFinder,
     cut_excerpt,
     extract_block_text,
     find_lines,
     find_paths,
     find_tokens,
-    is_certain_line,
     is_distinctive_line,
     is_distinctive_token,
 )
@@ -180,6 +181,7 @@ class _UseIndexer:
         self.owner = session.facts.block_message
         self.uses_by_row: dict[int, list[BlockUse]] = defaultdict(list)
         self.effects: dict[int, CallEffect] = {}
+        self.mentions = cache(self._mentions)
         self.texts: dict[int, str] = {}
         self.tokens, self.paths, self.lines = (_NeedleRows() for _ in range(3))
         self.edited_lines: dict[int, list[str]] = {}
@@ -191,7 +193,7 @@ class _UseIndexer:
         replies = {each for each in by_model if not flags[each] & (MessageFlag.SUMMARY | MessageFlag.SYNTHETIC)}
         for message in sorted(replies):
             self._read_assistant_message(message)
-        fetches = FetchLog(self._mentions)
+        fetches = FetchLog(self.mentions)
         for message in sent_messages:
             self._log_fetches(message, fetches, is_reply=message in replies)
         refetched_lines = [line for each in fetches.refetches for line in chain(each.lines, each.other_lines)]
@@ -310,7 +312,7 @@ class _UseIndexer:
             return None
         present = [holder for holder in holders if self.removals.get(holder, NEVER_REMOVED) > message]
         same_file = [holder for holder in present if not files or self._concerns(holder, files)]
-        same_file = same_file or [row for row in present if any(self._mentions(row, file) for file in files)]
+        same_file = same_file or [row for row in present if any(self.mentions(row, file) for file in files)]
         if same_file or (not same_file_only and is_distinctive_line(line)):
             return _Mention(line, row, holders, tuple(same_file) or holders)
         return None
@@ -325,8 +327,9 @@ class _UseIndexer:
         for needle_rows in (self.lines, self.paths, self.tokens):
             is_line = needle_rows is self.lines
             for needle, rows in needle_rows.rows.items():
+                is_short = is_line and not (len(needle) >= MIN_CERTAIN_LENGTH and is_distinctive_line(needle))
                 is_own_phrase = is_line and rows[0] in self.texts and self.facts.kind[rows[0]] != Kind.TOOL_USE
-                if not is_own_phrase and (not is_line or is_certain_line(needle)):
+                if not (is_own_phrase or is_short):
                     for mention in self._find_mentions(needle, rows):
                         by_message[self.owner[mention.row]].append(mention)
         for message, message_mentions in by_message.items():

@@ -143,11 +143,6 @@ def is_distinctive_line(line: str) -> bool:
     return is_long_phrase and sum(map(str.isalpha, line)) * 2 > len(line)
 
 
-def is_certain_line(line: str) -> bool:
-    """Return whether a line is distinctive, and so long that it alone tells where it is from."""
-    return len(line) >= MIN_CERTAIN_LENGTH and is_distinctive_line(line)
-
-
 def extract_block_text(block: dict[str, Any]) -> str:
     """Return the text of a block or, for a tool call, the strings in its arguments, one per line."""
     match block.get("type"):

@@ -8,7 +8,7 @@ lost only if the block and all copies were removed.
   read, a diff, the agent's own edit or a text of the user (:mod:`~.fetches`). Any other call that only reads has the
   result of an earlier one. If the agent had changed these lines in between, the call is counted separately and is no
   use. Commands that do more than read, and commands that check a state (``git status``, a test run), fetch nothing.
-- *edit*: the old text of an edit, by line; or three lines that remain in a rewritten file.
+- *edit*: the old text of an edit, by line; or three lines that a rewritten file or a copy under another name repeats.
 - *reference*: a long line, a file, a long number, a hash, a long name or the id of an issue in an assistant's message
   (:mod:`~.needles`). A line that the assistant said first is no reference, unless it is in a call.
 
@@ -52,7 +52,7 @@ UseTier = Literal["re-fetch", "edit", "reference"]
 TIERS: tuple[UseTier, ...] = ("re-fetch", "edit", "reference")
 """Tiers, the highest first; a block counts in the highest tier of its uses."""
 MAX_HOLDERS = 3
-"""Maximum number of earlier blocks with a short line of an edit, which may occur by chance."""
+"""Maximum number of earlier blocks with a short line of an edit, unless its other lines have more."""
 MAX_CERTAIN_HOLDERS = 50
 """The same maximum for a longer line; also the number of newest blocks that are searched for the source of a needle."""
 MIN_EDIT_LINE_LENGTH = 8

@@ -84,7 +84,7 @@ def _build_report(rows: Sequence[SessionAftermath], count: int, unread: Sequence
             {
                 **group._asdict(),
                 **{key: course and course._asdict() for key, course in list(group._asdict().items())[2:]},
-                "extra_calls": vars(each) if (each := _estimate_group(rows, get_name, group.name)) else None,
+                "extra_calls": each._asdict() if (each := _estimate_group(rows, get_name, group.name)) else None,
             }
             for group in group_aftermaths(rows, get_name)
         ]
@@ -96,7 +96,7 @@ def _build_report(rows: Sequence[SessionAftermath], count: int, unread: Sequence
         "window_calls": WINDOW_CALLS,
         "near_calls": NEAR_CALLS,
         "correction_forms": list(CORRECTION_FORMS),
-        "extra_calls": vars(extra_calls) if extra_calls else None,
+        "extra_calls": extra_calls._asdict() if extra_calls else None,
         "groups": groups,
         "compactions": [build_aftermath_report(row) for row in rows],
         "unread": [each._asdict() for each in unread],

@@ -97,7 +97,7 @@ def run(arguments: Sequence[str]) -> int:
     is_ranked = options.by == "money" and sweep.has_prices
     extra_calls, ranking = _rank_by_cost(sweep, sources) if is_ranked else (None, ())
     if options.json:
-        calls_report = vars(extra_calls) if extra_calls else None
+        calls_report = extra_calls._asdict() if extra_calls else None
         ranking_report = {"extra_calls": calls_report, "ranking": [each._asdict() for each in ranking]}
         gate_report = {"gate": build_gate_report(gate, sweep)} if gate else {}
         write_json(build_sweep_report(sweep) | {"cache": sweep_options.reuse} | ranking_report | gate_report)

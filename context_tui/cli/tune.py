@@ -79,7 +79,7 @@ def run(arguments: Sequence[str]) -> int:
                     for is_included, counts in ((True, each.windows), (False, each.left_out))
                     for size, count in counts.items()
                 ],
-                "extra_calls": vars(each.extra_calls) if each.extra_calls else None,
+                "extra_calls": each.extra_calls._asdict() if each.extra_calls else None,
                 "rows": [build_row_report(row) for row in each.sweep.sorted_rows],
             }
             for each in tunings

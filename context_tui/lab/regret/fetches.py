@@ -24,8 +24,7 @@ MIN_SHOWN_LINES, MIN_ADJOINING_LINES, MIN_SHOWN_SHARE = 5, 3, 0.5
 """Minimum number of lines that a read and an earlier block have in common: fewer may occur twice in a file by chance.
 
 If the common lines reach the first or the last line of one of the two blocks, the second number is enough, or in a
-short read this share of its lines. The second number, or all of a shorter result, is also enough of single lines from
-several blocks.
+short read this share of its lines. Of single lines from several blocks, the second number or all of a read is enough.
 """
 MIN_SHOWN_LENGTH = 12
 """Minimum length in characters of such a line. It is more than a path, and stands in both once or at a known number."""

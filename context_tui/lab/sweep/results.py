@@ -306,12 +306,12 @@ def build_sweep_report(sweep: Sweep) -> dict[str, Any]:
 
 
 def _build_totals_report(totals: Totals) -> dict[str, Any]:
-    cost = None if totals.cost is None else {**vars(totals.cost), "sessions": totals.priced_sessions}
+    cost = None if totals.cost is None else {**totals.cost._asdict(), "sessions": totals.priced_sessions}
     return {
         **{name: getattr(totals, name) for name in ("sessions", "firings", "fired_in")},
         "largest_session": totals.largest_session or None,
         "share_of_largest": totals.share_of_largest,
         "totals": {**{name: getattr(totals, name) for name in TOTAL_NAMES}, "cost": cost},
         "break_even_calls_per_1000": totals.cost.break_even_calls if totals.cost else None,
-        "regret": {**vars(totals.drops)},
+        "regret": totals.drops._asdict(),
     }

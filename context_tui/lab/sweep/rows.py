@@ -158,9 +158,9 @@ def build_row_report(row: SweepRow) -> dict[str, Any]:
     totals = {name: getattr(row, name) for name in TOTAL_NAMES}
     return {
         **{name: getattr(row, name) for name in _ROW_NAMES},
-        "totals": {**totals, "cost": None if row.cost is None else {**vars(row.cost)}},
+        "totals": {**totals, "cost": None if row.cost is None else row.cost._asdict()},
         "break_even_calls_per_1000": row.cost.break_even_calls if row.cost else None,
-        "regret": {**vars(row.drops)},
+        "regret": row.drops._asdict(),
         "dominated_by": row.dominated_by,
         "window": row.window and {name: getattr(row.window, name) for name in _WINDOW_NAMES},
     }

@@ -312,7 +312,7 @@ class _UseIndexer:
             return None
         present = [holder for holder in holders if self.removals.get(holder, NEVER_REMOVED) > message]
         same_file = [holder for holder in present if not files or self._concerns(holder, files)]
-        same_file = same_file or [row for row in present if any(self.mentions(row, file) for file in files)]
+        same_file = same_file or [each for each in present if any(self.mentions(each, file) for file in files)]
         if same_file or (not same_file_only and is_distinctive_line(line)):
             return _Mention(line, row, holders, tuple(same_file) or holders)
         return None

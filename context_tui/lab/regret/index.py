@@ -287,7 +287,7 @@ class _UseIndexer:
         """Find the uses of lines that an edit replaces, or that remain in a text that it writes."""
         message, effect = self.owner[row], self.effects[row]
         is_rewritten = not effect.replaced_texts
-        known = sum(bool([*islice(self._iter_earlier_rows(line, message), 1)]) for line in lines)
+        known = sum(next(self._iter_earlier_rows(line, message), None) is not None for line in lines)
         same_file_only = is_rewritten and known < max(MIN_COPIED_SHARE * len(lines), MIN_COPIED_LINES)
         found = [self._find_edited_line(row, line, MAX_HOLDERS, same_file_only=same_file_only) for line in lines]
         is_anchor = len(lines) == 1 and lines[0] in effect.inserted_text

@@ -17,9 +17,9 @@ from context_tui.text.files import read_toml
 
 MIN_NAME_LENGTH, MIN_NUMBER_LENGTH, MIN_HASH_LENGTH, MIN_LINE_LENGTH, MIN_STEM_LENGTH = 8, 5, 6, 24, 4
 """Minimum lengths in characters of an identifier, a number, a hash, a line and the stem of a file name."""
-MAX_NAME_LENGTH, MAX_LINE_LENGTH, MIN_CERTAIN_LENGTH = 80, 400, 32
-MIN_PHRASE_WORDS = 3
-"""Minimum number of words by which a line is recognised in another form."""
+MAX_NAME_LENGTH, MAX_LINE_LENGTH = 80, 400
+MIN_CERTAIN_LENGTH, MIN_PHRASE_WORDS = 32, 3
+"""Minimum length in characters of a line that counts as named again, and words of a line found in another form."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9_]{5,}")
 _ISSUE_ID = re.compile(

@@ -119,7 +119,8 @@ def test_what_was_not_in_the_context_is_not_read_again(tmp_path: Path) -> None:
     made.boundary(50_000)
     made.summary()
     do(made, READ, EDIT)
-    assert measure_aftermaths(made.open(tmp_path))[-1].after.reads == 0
+    last = measure_aftermaths(made.open(tmp_path))[-1]
+    assert last.after.reads == 0 and "; nothing unchanged read or run again" in format_aftermath(last)
 
 
 def test_a_course_that_another_compaction_ends_has_no_number_of_calls(tmp_path: Path) -> None:

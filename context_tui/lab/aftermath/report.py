@@ -151,7 +151,7 @@ def format_aftermath(aftermath: Aftermath) -> str:
     ]
     matches = format_count(len(aftermath.matches), "similar point")
     note = f"; in brackets: the mean of {matches} without a compaction" if matched else ""
-    return f"{calls}; {', '.join(repeats) or 'nothing read or run again'}{note}"
+    return f"{calls}; {', '.join(repeats) or 'nothing unchanged read or run again'}{note}"
 
 
 def _format_mean(value: float | None) -> str:

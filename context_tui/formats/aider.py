@@ -70,7 +70,7 @@ class AiderShape(document_scanner.DocumentShape):
         if value["kind"] == "said":
             return message_builder.MessageRecord(Role.ASSISTANT, blocks)
         if text.startswith(_CLEAR_COMMANDS):
-            return message_builder.FullCompactionRecord(text.split()[0], context=(), has_summary=False)
+            return message_builder.ResetRecord()
         if text.startswith(("/", "!")) or _ANSWER_PATTERN.fullmatch(text):
             return message_builder.MetadataRecord()
         return message_builder.MessageRecord(Role.USER, blocks, time=time)

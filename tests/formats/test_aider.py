@@ -56,7 +56,8 @@ def test_sessions_of_a_history(tmp_path: Path) -> None:
     assert facts.requests == [Usage(2200, 1000, 0, 0, 21)]
     said = [session.content.blocks(message)[0]["text"] for message in range(len(facts))]
     assert said == ["first\nsecond", "An answer.\n\n#### A heading of it\n\n> a quotation", "next", "Another."]
-    assert [*session.context_at().order] == [2, 3] and len(facts.compactions) == 1
+    assert [*session.context_at().order] == [2, 3] and not facts.compactions
+    assert [(epoch.message, epoch.cause) for epoch in facts.epochs] == [(0, "start"), (2, "clear")]
     assert facts.time[0] == 1_767_323_045_000
 
 

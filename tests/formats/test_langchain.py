@@ -78,7 +78,7 @@ def test_removals_that_follow_each_other_are_one(tmp_path: Path) -> None:
     gone = [{"type": "remove", "id": name, "content": ""} for name in "ac"]
     session = opened([*said, *gone, {"type": "human", "content": "on", "id": "e"}], tmp_path)
     assert [*session.context_at().order] == [1, 3, 4]
-    assert [len(each.prefix) for each in session.facts.compactions] == [2]
+    assert [(each.message, len(each.prefix)) for each in session.facts.compactions] == [(4, 2)]
 
 
 def test_a_removal_behind_others_grows_to_the_same(tmp_path: Path) -> None:
@@ -92,6 +92,10 @@ def test_a_removal_behind_others_grows_to_the_same(tmp_path: Path) -> None:
     growing.advance()
     facts, whole = growing.session().facts, open_session(path).facts
     assert [each.prefix for each in facts.compactions] == [each.prefix for each in whole.compactions]
+    path.write_text(json.dumps([*said, *gone, {"type": "ai", "content": "done", "id": "e"}]))
+    growing.advance()
+    assert growing.session().facts.compactions == open_session(path).facts.compactions
+    assert [each.message for each in growing.session().facts.compactions] == [4]
 
 
 def test_calls_of_the_old_style_have_no_ids(tmp_path: Path) -> None:

@@ -329,6 +329,7 @@ class MessageBuilder:
         self._version_by_key: dict[str, Hashable] = {}
         self._further_messages: dict[int, list[int]] = {}  # further messages of a record, keyed by its first message
         self.event_positions: dict[tuple[str, int], int] = {}  # a microcompaction or clear to the message before it
+        self._trailing_compaction: Compaction | None = None  # one without a message, which stands at the one before it
         self.replaced: set[int] = set()
         """The messages that were replaced by others."""
         self._summary_messages: set[int] = set()
@@ -378,6 +379,7 @@ class MessageBuilder:
             self._add_full_compaction(compaction, numbers or {0: len(facts) - 1})
             if not numbers:  # the newest message may not be in the context any more
                 facts.epochs[-1] = replace(facts.epochs[-1], start=len(facts))
+                self._trailing_compaction = facts.compactions[-1]
         return message
 
     def _add_other(self, record: RecordCase) -> None:
@@ -466,6 +468,7 @@ class MessageBuilder:
         else:
             summary = MessageFlag.SUMMARY if record.compaction and record.compaction.has_summary else 0
             message = facts.add_message(record.role, record.flags | summary, record.time)
+            self._move_trailing_compaction(parent, message)
             self._move_to(parent)
             self.parents.append(parent)
             self._current = message
@@ -592,8 +595,17 @@ class MessageBuilder:
         else:
             found = (each for part in record.context for each in self._find_context_messages(part, messages))
             prefix = Spans.from_numbers(dict.fromkeys(each for each in found if 0 <= each < len(self.facts)))
-        self._summary_messages.add(summary)
+        if record.has_summary:
+            self._summary_messages.add(summary)
         self.facts.add_compaction(Compaction(summary, "full", record.trigger, record.tokens_before, prefix))
+
+    def _move_trailing_compaction(self, parent: int, message: int) -> None:
+        """Let a compaction without a message stand at the new message after it, if that follows the one before it."""
+        compaction, self._trailing_compaction = self._trailing_compaction, None
+        if compaction and parent == compaction.message == self.facts.epochs[-1].message == message - 1:
+            self._changed.append(parent)
+            compaction.message = message
+            self.facts.epochs[-1] = replace(self.facts.epochs[-1], message=message)
 
     def _find_context_messages(self, key_or_number: str | int, messages: dict[int, int]) -> tuple[int, ...]:
         """Return the messages that an element of a new context names: a record's key, or a number in this record."""

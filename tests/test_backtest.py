@@ -34,6 +34,7 @@ from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.tokens.accounting import find_standing_blocks
+from context_tui.tokens.breakdown import measure_breakdown
 from context_tui.tokens.estimators import count_result_by_characters
 from context_tui.tokens.measures import build_calibrated_table
 from context_tui.tui.comparison import Lane
@@ -434,9 +435,17 @@ def test_the_size_after_a_compaction_is_predicted(tmp_path: Path, files: dict[st
     made = long_run(files)
     made.summary("s" * 4_000)
     made.assistant(text("going on"), use=usage(21_000 + restored))
-    (found,) = held(made.open(tmp_path), At(1))
+    session = made.open(tmp_path)
+    (found,) = held(session, At(1))
     assert found.after_recorded == 21_000 + restored
     assert found.after_predicted == pytest.approx(found.after_recorded, rel=0.06)
+    at, table = len(session) - 1, build_calibrated_table(session.facts)
+    context = session.context_at(at)
+    account = compute_next_request(ct.plan(session, "none", at=at), token_table=table).account
+    assert account.tokens == found.after_predicted and account.size.low <= found.after_recorded + 500
+    by_category = measure_breakdown(context, table).by_category
+    assert sum(by_category.values()) == account.tokens and by_category["put_back"] == pytest.approx(restored, rel=0.2)
+    assert account.resize(account.content, 0).tokens == account.fixed, "what was put back does not survive"
 
 
 SKILL = "Base directory for this skill: /skills/review\n" + "k" * 3_950

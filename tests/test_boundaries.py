@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-from context_tui.compaction.restored_files import Restoration
 from context_tui.errors import UnreadableSession
 from context_tui.formats.kit.prompts import set_system
 from context_tui.lab.regret.needles import find_lines, is_number
@@ -42,6 +41,7 @@ from context_tui.session.window import COMMON_WINDOWS, normalize_model_name
 from context_tui.tokens.accounting import estimate_prompt
 from context_tui.tokens.estimators import count_result_by_characters
 from context_tui.tokens.measures import find_encoding
+from context_tui.tokens.restored_files import Restoration
 from tests.formats.recordings import Recording, text, usage
 
 

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 
 import context_tui as ct
 from context_tui.compaction.next_request import compute_next_request
+from context_tui.compaction.recorded_compactions import find_recorded_compactions
 from context_tui.errors import Error, PlanError
 from context_tui.export.files import export
 from context_tui.formats.registry import get_format
@@ -137,6 +138,20 @@ def test_nine_of_ten_requests_lie_in_the_predicted_range() -> None:
             if account.recorded is not None and recorded and message not in drops:
                 within.append(account.size.low <= recorded <= account.size.high)
     assert len(within) > 200 and sum(within) > 0.9 * len(within)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real sessions is not here")
+def test_the_first_requests_after_compactions_lie_in_the_predicted_range() -> None:
+    within = list[bool]()
+    for session in open_sessions(sorted(path for path in CORPUS.rglob("*.jsonl") if path.is_file())):
+        for each in find_recorded_compactions(session):
+            if each.kind == "full" and each.recorded_tokens_after and each.context_before.order:
+                table = build_calibrated_table(session.facts)
+                if measure_context(each.context_before, table).recorded is not None:
+                    size = measure_context(each.context_after, table).size
+                    within.append(size.low <= each.recorded_tokens_after <= size.high)
+    assert len(within) >= 13 and sum(within) >= 0.9 * len(within)
 
 
 def predict_errors(session: Session, table: TokenTable, step: int) -> list[int]:

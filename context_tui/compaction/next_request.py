@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from context_tui.compaction.changes import UniformChanges, collect_bodies
 from context_tui.compaction.plan import Plan
-from context_tui.compaction.restored_files import RESTORED_ERROR, use_estimate
 from context_tui.session.values import Kind
 from context_tui.tokens import context_size
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import estimate_text
 from context_tui.tokens.measures import TokenTable
+from context_tui.tokens.restored_files import RESTORED_ERROR, use_estimate
 
 
 class NextRequest(NamedTuple):

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from context_tui.compaction.changes import Change, build_new_texts, collect_bodies
-from context_tui.compaction.restored_files import Restoration, use_estimate
 from context_tui.errors import PlanError
 from context_tui.session.blocks import is_block_list, replace_texts
 from context_tui.session.context import Context
@@ -24,6 +23,7 @@ from context_tui.session.session import Message
 from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role, value_class
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import count_block_tokens, estimate_text
+from context_tui.tokens.restored_files import Restoration, use_estimate
 
 
 @dataclass(frozen=True)

@@ -13,20 +13,16 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Literal
 
-from context_tui.compaction.restored_files import RESTORED_ERROR, Restoration
 from context_tui.session.context import CLEARED_BODIES, Context, context_at
 from context_tui.session.facts import Compaction, Drop, Facts, epoch_at, find_last_rewrite
 from context_tui.session.session import Session
-from context_tui.session.values import BlockFlag, Explanation, MessageFlag, Role
+from context_tui.session.values import Explanation, MessageFlag, Role
 from context_tui.tokens.accounting import find_request_before
 from context_tui.tokens.breakdown import CATEGORIES, categorize_block
 from context_tui.tokens.context_size import ContextSize, measure_context
 from context_tui.tokens.estimators import count_block_tokens
 from context_tui.tokens.measures import TokenTable
 from context_tui.tokens.running_sizes import RunningSizes
-
-DEFAULT_SUMMARY_TOKENS = 2_000
-"""Estimated tokens (``bytes/4``) of a summary whose text is not in the file."""
 
 SUMMARY_FRAME_TOKENS = {"pi": 20}
 """Tokens, by format, that the agent adds around a summary in a request and that its files lack (docs/agents.md)."""
@@ -103,30 +99,15 @@ class RecordedCompaction:
         return count_block_tokens(self.context_before, row)
 
 
-def predict_size_after(
-    compaction: RecordedCompaction, table: TokenTable, summary_tokens: int = DEFAULT_SUMMARY_TOKENS
-) -> ContextSize | None:
+def predict_size_after(compaction: RecordedCompaction, table: TokenTable) -> ContextSize | None:
     """Predict the size of the first request after a full compaction, from the contexts before and after it.
 
-    A summary whose text is not in the file has *summary_tokens* (``bytes/4``). Returns None for other kinds, or if no
-    size was recorded earlier in the same context.
+    Returns None for other kinds, or if no size was recorded earlier in the same context.
     """
-    before, after = (measure_context(each, table) for each in (compaction.context_before, compaction.context_after))
-    if compaction.kind != "full" or before.recorded is None:
+    if compaction.kind != "full" or measure_context(compaction.context_before, table).recorded is None:
         return None
-    summary = compaction.summary_message
-    is_hidden = summary is not None and not table.messages[summary]
-    estimate = compaction.event.summary_tokens if isinstance(compaction.event, Compaction) else None
-    hidden_tokens = (estimate or table.convert_estimate(summary_tokens)) if is_hidden else 0
-    hidden_tokens += SUMMARY_FRAME_TOKENS.get(compaction.session.info.format, 0)
-    facts = compaction.session.facts
-    inserted_rows = (row for message in compaction.added_messages for row in facts.blocks_of(message))
-    restored = 0
-    if not any(facts.block_flags[row] & BlockFlag.INJECTED for row in inserted_rows):
-        remaining = frozenset(compaction.remaining_messages)
-        restored = Restoration().estimate(compaction.context_before, table.convert_estimate, remaining)
-    size = before.resize(before.content - after.content, max(before.requests - after.requests, 0))
-    return size.add(hidden_tokens + restored, hidden_tokens + round(RESTORED_ERROR * restored))
+    frame_tokens = SUMMARY_FRAME_TOKENS.get(compaction.session.info.format, 0)
+    return measure_context(compaction.context_after, table).size.add(frame_tokens, frame_tokens)
 
 
 def count_tokens_by_category(context: Context) -> dict[str, int]:

@@ -19,7 +19,7 @@ from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, Checkpoint, Kind, MessageFlag, Role
 from context_tui.tokens.accounting import estimate_prompt_parts
 from context_tui.tokens.context_index import index_context
-from context_tui.tokens.context_size import measure_context
+from context_tui.tokens.context_size import ContextAccount, measure_context
 from context_tui.tokens.estimators import bytes4, bytes_to_tokens35, count_block_tokens
 from context_tui.tokens.measures import TokenMeasure, TokenTable
 
@@ -236,22 +236,19 @@ def measure_breakdown(
     """
     account = measure_context(context, table)
     fitted_size = account.tokens if table and table.measure is TokenMeasure.CALIBRATED else None
-    put_back = _count_put_back(context, table, account.fixed) if fitted_size is not None else 0
+    put_back = _count_put_back(context, table, account) if fitted_size is not None else 0
     return compute_breakdown(context, account.not_in_file, checkpoint, table, fitted_size, put_back)
 
 
-def _count_put_back(context: Context, table: TokenTable | None, fixed: int) -> int:
-    """Return the tokens that the last compaction put back without a record, by the first request after it.
-
-    *fixed* is the number of tokens in the content of every context.
-    """
+def _count_put_back(context: Context, table: TokenTable | None, account: ContextAccount) -> int:
+    """Return the tokens that the last compaction put back without a record, by the first request after it, if any."""
     facts, epoch = context.facts, epoch_at(context.facts, context.at)
     request = bisect_left(facts.request_message, epoch.start)
     is_sent = bisect_left(facts.request_message, context.at) > request
     if epoch.cause != "compaction" or facts.holds_requests or not is_sent:
-        return 0
+        return account.put_back
     first = context_at(facts, facts.request_message[request])
-    excess = facts.requests[request].context - fixed - measure_context(first, table).content
+    excess = facts.requests[request].context - account.fixed - measure_context(first, table).content
     return excess if excess >= MIN_PUT_BACK else 0
 
 

@@ -2,7 +2,8 @@
 
 A request consists of content that its agent sends with every context (system prompt, tool schemas, instructions), and
 of messages. The first part is the same in every context, and no policy removes it; if the file does not contain it, the
-recorded size of the first request gives its size.
+recorded size of the first request gives its size. Until a request follows a recorded compaction, what the agent puts
+into the new context without a record of it is predicted.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from context_tui.session.context import Context, context_at, memoize
-from context_tui.session.facts import Facts
+from context_tui.session.facts import Facts, epoch_at
 from context_tui.session.token_factors import count_output_tokens, is_recorded_reply
-from context_tui.session.values import Kind, MessageFlag
+from context_tui.session.values import BlockFlag, Kind, MessageFlag
 from context_tui.tokens import accounting
 from context_tui.tokens.accounting import BelievedSize
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import count_block_tokens
 from context_tui.tokens.measures import TokenMeasure, TokenTable
+from context_tui.tokens.restored_files import RESTORED_ERROR, Restoration, use_estimate
 
 TYPICAL_ERROR = 0.25
 """Error of content measured without a usable calibration, as a share of its tokens."""
@@ -33,6 +35,8 @@ MIN_SIZE_ERROR = 0.002
 """Smallest error of the predicted size of a request, as a share of the size."""
 MAX_PROMPT_TOKENS = 60_000
 """Tokens of the largest system prompt and tools in known recordings: the bound for an unknown prompt."""
+DEFAULT_SUMMARY_TOKENS = 2_000
+"""Estimated tokens (``bytes/4``) of a summary whose text is not in the file."""
 
 
 class SizeSource(StrEnum):
@@ -77,6 +81,8 @@ class ContextAccount(NamedTuple):
         is_whole: whether the recorded request is in the file as a whole.
         not_in_file: part of ``fixed`` that is not in the file, or None if no request recorded its size.
         has_prompt: whether the size of the system prompt and tools is known.
+        put_back: predicted tokens that the last compaction inserted and the file lacks; 0 once a request has them.
+        put_back_error: their error, in tokens.
     """
 
     recorded: int | None
@@ -92,13 +98,15 @@ class ContextAccount(NamedTuple):
     is_whole: bool
     not_in_file: int | None
     has_prompt: bool
+    put_back: int = 0
+    put_back_error: int = 0
 
     @property
     def tokens(self) -> int:
         """Size in tokens of the next request with this context."""
         if self.recorded is not None:
             return self.recorded + self.appended
-        return max(self.fixed + self.content + self.unaccounted, 0)
+        return max(self.fixed + self.content + self.unaccounted + self.put_back, 0)
 
     @property
     def origin(self) -> SizeSource:
@@ -119,7 +127,7 @@ class ContextAccount(NamedTuple):
             spread = round(self.error * abs(self.appended) + self.size_error * self.recorded) if self.appended else 0
             source = self.source if self.appended else "exact" if self.is_whole else "recorded"
             return ContextSize(self.tokens, max(self.tokens - spread, 0), self.tokens + spread, source)
-        spread = round(self.error * self.content)
+        spread = round(self.error * self.content) + self.put_back_error
         unknown = 0 if self.has_prompt else MAX_PROMPT_TOKENS
         return ContextSize(self.tokens, max(self.tokens - spread, 0), self.tokens + spread + unknown, self.source)
 
@@ -127,11 +135,12 @@ class ContextAccount(NamedTuple):
         """Return the next request's size after removing *removed* measured tokens and *removed_requests* replies.
 
         The error shrinks in proportion to the size. The share of the unaccounted tokens that belongs to the removed
-        replies is uncertain, unless all replies stay or all go.
+        replies is uncertain, unless all replies stay or all go. What was put back goes with the last of the content.
         """
         share = removed_requests / self.requests if self.requests else 0.0
-        tokens = resize(self.tokens, self.fixed, self.content, -removed, share)
-        unaccounted = abs(self.tokens - self.fixed - self.content)
+        old_tokens = self.tokens - (self.put_back if removed >= self.content else 0)
+        tokens = resize(old_tokens, self.fixed, self.content, -removed, share)
+        unaccounted = abs(old_tokens - self.fixed - self.content)
         rest = max(self.content - removed, 0)
         _, low, high, source = self.size
         base, unknown = self.tokens - low, max(low + high - 2 * self.tokens, 0)
@@ -177,11 +186,42 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
     if has_first_request or basis is not None:
         not_in_file = 0 if facts.holds_requests else max(fixed - prompt - _measure_standing(context, table), 0)
     recorded, appended = _find_recorded_size(context, table)
-    if recorded is not None:  # what was cleared since may measure more than the request recorded
+    put_back = error = 0
+    if recorded is None and basis is None and epoch_at(facts, context.at).cause == "compaction":
+        unaccounted, put_back, error = _predict_put_back(context, table, fixed, content, requests)
+    elif recorded is not None:  # what was cleared since may measure more than the request recorded
         appended = max(appended, min(fixed - recorded, 0))
     sizes = recorded, appended, fixed, content, requests, unaccounted
     has_prompt = not_in_file is not None or bool(prompt)
-    return ContextAccount(*sizes, *_describe_measure(context, table), facts.holds_requests, not_in_file, has_prompt)
+    is_whole, described = facts.holds_requests, _describe_measure(context, table)
+    return ContextAccount(*sizes, *described, is_whole, not_in_file, has_prompt, put_back, error)
+
+
+def _predict_put_back(
+    context: Context, table: TokenTable | None, fixed: int, content: int, requests: int
+) -> tuple[int, int, int]:
+    """Predict what the compaction before a context left and inserted that the file lacks, if a size was recorded.
+
+    Return the tokens that came with the requests whose replies remain, and those that were inserted: files and skills,
+    and a summary whose text is hidden; and the error of these.
+    """
+    facts, epoch = context.facts, epoch_at(context.facts, context.at)
+    before = context_at(facts, epoch.message, after_micro=False, content=context.content)
+    if facts.holds_requests or _find_recorded_size(before, table)[0] is None:
+        return 0, 0, 0
+    account = measure_context(before, table)
+    removed = account.content - content, max(account.requests - requests, 0)
+    unaccounted = account.resize(*removed).tokens - fixed - content if requests else 0
+    compaction = next(each for each in reversed(facts.compactions) if each.message == epoch.message)
+    convert = table.convert_estimate if table else use_estimate
+    added = set(context.order).difference(before.order)
+    summary = next((message for message in added if facts.flags[message] & MessageFlag.SUMMARY), None)
+    is_hidden = summary is not None and not any(count_block_tokens(context, row) for row in facts.blocks_of(summary))
+    hidden = round(compaction.summary_tokens or convert(DEFAULT_SUMMARY_TOKENS, Kind.TEXT)) if is_hidden else 0
+    restored = 0
+    if not any(facts.block_flags[row] & BlockFlag.INJECTED for message in added for row in facts.blocks_of(message)):
+        restored = Restoration().estimate(before, convert, set(context.order).intersection(before.order))
+    return unaccounted, hidden + restored, hidden + round(RESTORED_ERROR * restored)
 
 
 def _measure_fixed(context: Context, table: TokenTable | None, prompt: int, has_first_request: bool) -> int:

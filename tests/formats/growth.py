@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.cli.inspect import build_report
-from context_tui.compaction.restored_files import Restoration
 from context_tui.formats.base import scan
 from context_tui.formats.opening import choose_session, make_scanner
 from context_tui.session.session import Session
+from context_tui.tokens.restored_files import Restoration
 from tests.formats.histories import columns
 
 

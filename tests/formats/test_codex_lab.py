@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import context_tui as ct
-from context_tui.compaction.recorded_compactions import DEFAULT_SUMMARY_TOKENS
 from context_tui.lab.replay.recording import Recording
 from context_tui.session.facts import Compaction
 from context_tui.session.values import MessageFlag, Spans
+from context_tui.tokens.context_size import DEFAULT_SUMMARY_TOKENS
 
 
 def test_an_encrypted_summary_says_nothing_about_the_size_of_others() -> None:

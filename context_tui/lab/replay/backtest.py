@@ -173,7 +173,7 @@ def _predict_sizes_after(recording: Recording, checkpoint: Checkpoint) -> _Sizes
         for compaction in find_recorded_compactions(session):
             if compaction.kind == "full":
                 checkpoint()
-                predicted = predict_size_after(compaction, table, recording.summary_tokens)
+                predicted = predict_size_after(compaction, table)
                 sizes[compaction.message] = compaction.recorded_tokens_after, predicted.tokens if predicted else None
         recording.memo[_predict_sizes_after] = sizes
     result: _SizesAfter = recording.memo[_predict_sizes_after]

@@ -9,7 +9,6 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from context_tui.compaction.plan import Insert, Plan
-from context_tui.compaction.recorded_compactions import DEFAULT_SUMMARY_TOKENS
 from context_tui.lab.replay.amounts import (
     REQUESTS,
     RESULT,
@@ -40,7 +39,7 @@ from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
 from context_tui.session.window import Window
 from context_tui.tokens.accounting import estimate_prompt, find_fixed_blocks, find_standing_blocks
 from context_tui.tokens.calibration import Calibration, calibrate
-from context_tui.tokens.context_size import find_smallest_request
+from context_tui.tokens.context_size import DEFAULT_SUMMARY_TOKENS, find_smallest_request
 from context_tui.tokens.estimators import bytes4, count_message_tokens
 
 

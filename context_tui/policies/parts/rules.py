@@ -9,13 +9,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from context_tui.compaction.restored_files import Restoration
 from context_tui.policies.base import param, token_param
 from context_tui.policies.parts.cut_position import Cut, Head
 from context_tui.policies.parts.part import Part
 from context_tui.policies.parts.protection import Keep
 from context_tui.policies.parts.selection import BodyKind, Select
 from context_tui.policies.parts.trigger_condition import Size, TriggerCondition
+from context_tui.tokens.restored_files import Restoration
 
 ACTIONS = ("clear", "truncate", "drop", "summarise")
 _NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")

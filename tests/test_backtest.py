@@ -336,6 +336,8 @@ def test_a_preset_takes_the_version_that_recorded(
     session = ct.open_session(path)
     run, plan = ct.replay.replay(session, "claude-code-auto"), ct.plan(session, "claude-code-auto")
     assert run.params.model_dump()["trigger_reserve"] == plan.params.model_dump()["trigger_reserve"] == reserve
+    copy = ct.apply(session, ct.plan(session, "claude-code-auto", force=True), summary="So far.")
+    assert ct.plan(copy, "claude-code-auto").params == plan.params, "a copy is of the version that recorded"
     other = ct.plan(session, "claude-code-auto", trigger_reserve=40_000)
     assert other.params.model_dump()["trigger_reserve"] == 40_000
     assert main(["replay", path, "-P", "claude-code-auto"]) == 0

@@ -88,6 +88,7 @@ def test_the_more_goes_the_less_is_left(size: int, fixed: int, content: int, rem
     sizes = [resize(size, fixed, content, -each, share) for each in sorted(removed)]
     assert all(less >= more for less, more in pairwise(sizes))
     assert min(sizes) >= min(fixed, size)
+    assert all(left <= size for each, left in zip(sorted(removed), sizes, strict=True) if each >= 0)
 
 
 def test_what_is_recorded_but_not_measured_goes_with_the_requests_that_brought_it() -> None:

@@ -189,7 +189,8 @@ def naive(
                 unaccounted = guessed[call] - min(outside, guessed[call]) - content
                 removed = round(unaccounted * (1 - stay / len(replies))) if stay < len(replies) else 0
                 change = convert_to_tokens(subtract_amounts(held(these), held(recorded)), weights_of())
-                return max(guessed[call] + change - removed, min(outside, guessed[call]))
+                change = change - removed if change > 0 else min(change - removed, 0)
+                return max(guessed[call] + change, min(outside, guessed[call]))
 
             sizes.append(of(messages, message))
             firings += [(at, of(before, message), of(after, message)) for at, before, after in pending]

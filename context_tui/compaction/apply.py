@@ -145,6 +145,7 @@ class SessionBuilder:
             facts.add_record(index, 0, RecordKind.MESSAGE, index)
         facts.model = source.model if at is None or at >= len(source) else model_at(source, at)
         facts.window, facts.model_window = source.window, source.model_window
+        facts.agent_version = source.agent_version
         facts.input_includes_cache = source.input_includes_cache
         facts.system_bytes = source.system_bytes
         facts.tools_bytes = source.tools_bytes

@@ -154,11 +154,12 @@ def resize(size: int, fixed: int, content: int, change: int, removed_share: floa
     """Return the new size in tokens of a context with *size* tokens after its measured *content* changes by *change*.
 
     The *fixed* tokens always stay. Tokens beyond these and the content came with requests; they shrink by
-    *removed_share*, the share (0 to 1) of the requests whose replies are removed.
+    *removed_share*, the share (0 to 1) of the requests whose replies are removed. No removal makes the size larger,
+    even if the content measures more than the size.
     """
     fixed = min(fixed, size)
-    unaccounted = size - fixed - content
-    return max(size + change - round(unaccounted * removed_share), fixed)
+    total_change = change - round((size - fixed - content) * removed_share)
+    return max(size + (total_change if change > 0 else min(total_change, 0)), fixed)
 
 
 def measure_context(context: Context, token_table: TokenTable | None = None) -> ContextAccount:

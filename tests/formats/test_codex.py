@@ -700,6 +700,19 @@ def test_counts_of_a_review_are_of_its_own_conversation(tmp_path: Path, ahead: b
     assert list(ct.replay.replay(session, "none").sizes) == [50_000, 51_000, 52_000]
 
 
+def test_a_typed_prompt_ends_a_review_that_was_aborted(tmp_path: Path) -> None:
+    rollout = begun()
+    rollout.typed("Look.")
+    rollout.items(said("assistant", "I look."))
+    rollout.count(50_000)
+    rollout.line("event_msg", {"type": "entered_review_mode", "target": {"type": "uncommittedChanges"}})
+    rollout.count(9_000)
+    rollout.typed("On.")
+    rollout.items(said("assistant", "Done."))
+    rollout.count(51_000)
+    assert [size for _, size, *_ in requests(read(tmp_path, rollout))] == [50_000, 51_000]
+
+
 @pytest.mark.parametrize(
     ("form", "trigger"), [("task", "manual"), ("notice", "manual"), ("before the prompt", None), ("in a turn", None)]
 )

@@ -166,6 +166,7 @@ class CodexShape:
             return replace(record, time=time, message_id=response, usage=self._usage_order.pop_reply_usage())
         if record.role == Role.USER and not record.has_results:
             self._usage_order.note_prompt()
+            self._reviews = self._reviews and record.is_injected  # a typed prompt ends a review that was aborted
             return replace(record, time=time, key=self._add_user(record))
         return replace(record, time=time)
 

@@ -345,8 +345,9 @@ def _format_backtest(labs: Sequence[Named]) -> list[str]:
     sentences += [
         "**On files that nothing was fitted to.** The thresholds of versions were derived from these files, so the",
         "numbers above flatter. Leaving one file out at a time, the threshold that explains most full compactions of",
-        f"the agent's other files with that window is within one call for {hit} of {tried} in the file left out; {alone}",
-        "have no other file. The agents' own programs, driven by a scripted model, are judges to which nothing was fitted:",
+        f"the agent's other files with that window is within one call for {hit} of {tried} in the file left out;",
+        f"{alone} have no other file. The agents' own programs, driven by a scripted model, are judges to which",
+        "nothing was fitted:",
         "[`agents.md`](agents.md) has the call at which each preset fires, and the next request, for each compaction.",
         "",
     ]

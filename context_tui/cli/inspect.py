@@ -373,7 +373,8 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     print_lines(" ".join(report["answer"]["sentences"]))
     if about["note"]:
         print_lines(f"note: {about['note']}")
-    print_lines("   ".join(format_count(report[f"{noun}s"], noun) for noun in ("message", "turn", "request")))
+    messages, turns, requests = (format_count(report[f"{noun}s"], noun) for noun in ("message", "turn", "request"))
+    print_lines(f"{messages}   {turns}   {requests if report['requests'] else 'no request with a recorded size'}")
     labels = {False: "branches abandoned by a rewind", True: "branches at requests for a summary"}
     for is_at_summary, label in labels.items():
         branches = [each for each in report["branches"] if each["is_at_summary"] == is_at_summary]

@@ -344,11 +344,10 @@ def _format_backtest(labs: Sequence[Named]) -> list[str]:
     tried, hit, alone = _leave_one_file_out(every.values())
     sentences += [
         "**On files that nothing was fitted to.** The thresholds of versions were derived from these files, so the",
-        "numbers above flatter. Leaving one file out at a time, the threshold that explains most full compactions of",
-        f"the agent's other files with that window is within one call for {hit} of {tried} in the file left out;",
-        f"{alone} have no other file. The agents' own programs, driven by a scripted model, are judges to which",
-        "nothing was fitted:",
-        "[`agents.md`](agents.md) has the call at which each preset fires, and the next request, for each compaction.",
+        "numbers above flatter. With one file left out at a time, the threshold that explains most full compactions of",
+        f"the agent's other files with that window fires within one call of {hit} of {tried} compactions in that file;",
+        f"for {alone} more there is no other file. Nothing was fitted to runs of the agents' own programs:",
+        "[`agents.md`](agents.md) says at which call each preset fires there, and how large the next request is.",
         "",
     ]
     for name, backtests in every.items():

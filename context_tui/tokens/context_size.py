@@ -74,14 +74,14 @@ class ContextAccount(NamedTuple):
         fixed: measured tokens in the content of every context: system prompt, tools, and inserted instructions.
         content: measured tokens in all other content.
         requests: number of replies to recorded requests in the context.
-        unaccounted: tokens of a compacted copy beyond ``fixed`` and ``content``.
+        unaccounted: tokens of a compacted context beyond ``fixed`` and ``content``.
         error: expected error in measured tokens, as a share of them.
         size_error: typical error of a predicted request, as a share of its size.
         measure: name of the measure; ``source``: whether it is ``exact``, ``calibrated`` or ``estimated``.
         is_whole: whether the recorded request is in the file as a whole.
         not_in_file: part of ``fixed`` that is not in the file, or None if no request recorded its size.
         has_prompt: whether the size of the system prompt and tools is known.
-        put_back: predicted tokens that the last compaction inserted and the file lacks; 0 once a request has them.
+        put_back: predicted tokens that the last compaction inserted and the file lacks; 0 after the next request.
         put_back_error: their error, in tokens.
     """
 
@@ -188,7 +188,8 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
         not_in_file = 0 if facts.holds_requests else max(fixed - prompt - _measure_standing(context, table), 0)
     recorded, appended = _find_recorded_size(context, table)
     put_back = error = 0
-    if recorded is None and basis is None and epoch_at(facts, context.at).cause == "compaction":
+    can_predict = has_first_request and basis is None and not facts.holds_requests
+    if recorded is None and can_predict and epoch_at(facts, context.at).cause == "compaction":
         unaccounted, put_back, error = _predict_put_back(context, table, fixed, content, requests)
     elif recorded is not None:  # what was cleared since may measure more than the request recorded
         appended = max(appended, min(fixed - recorded, 0))
@@ -201,14 +202,14 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
 def _predict_put_back(
     context: Context, table: TokenTable | None, fixed: int, content: int, requests: int
 ) -> tuple[int, int, int]:
-    """Predict what the compaction before a context left and inserted that the file lacks, if a size was recorded.
+    """Predict the tokens of a new context that the file lacks, from the context before the compaction.
 
-    Return the tokens that came with the requests whose replies remain, and those that were inserted: files and skills,
-    and a summary whose text is hidden; and the error of these.
+    Return the tokens that came with requests whose replies remain, the tokens that the agent inserted (files, skills,
+    a hidden summary), and the error of these. All are 0 if no earlier size of that context is recorded.
     """
     facts, epoch = context.facts, epoch_at(context.facts, context.at)
     before = context_at(facts, epoch.message, after_micro=False, content=context.content)
-    if facts.holds_requests or _find_recorded_size(before, table)[0] is None:
+    if _find_recorded_size(before, table)[0] is None:
         return 0, 0, 0
     account = measure_context(before, table)
     removed = account.content - content, max(account.requests - requests, 0)

@@ -11,11 +11,13 @@ import pytest
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import scan
+from context_tui.formats.kit.blocks import build_text
 from context_tui.formats.kit.branches import find_branch
 from context_tui.formats.kit.line_scanner import LineScanner, list_only_session
 from context_tui.formats.kit.message_builder import (
     FullCompactionRecord,
     HistoryRecord,
+    MessageBuilder,
     MessageRecord,
     MetadataRecord,
     MicroCompactionRecord,
@@ -263,3 +265,13 @@ def test_a_record_beside_the_conversation_may_hold_a_whole_context(tmp_path: Pat
         session = scan(LineScanner(path, info, Holding))
         assert texts(session) == context
         assert len(session) == 6 and len(session.facts.compactions) == 1 + len(more)
+
+
+def test_a_compaction_without_messages_right_after_a_clear_is_ignored() -> None:
+    builder = MessageBuilder()
+    removal = FullCompactionRecord(context=(), has_summary=False)
+    one, two = (MessageRecord(Role.USER, [build_text(words)]) for words in ("one", "two"))
+    for place, record in enumerate((one, ResetRecord(), removal, two)):
+        builder.add(record, place, 1, f"line {place}")
+    assert not builder.facts.compactions
+    assert [(epoch.message, epoch.cause) for epoch in builder.facts.epochs] == [(0, "start"), (1, "clear")]

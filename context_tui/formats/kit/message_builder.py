@@ -329,7 +329,7 @@ class MessageBuilder:
         self._version_by_key: dict[str, Hashable] = {}
         self._further_messages: dict[int, list[int]] = {}  # further messages of a record, keyed by its first message
         self.event_positions: dict[tuple[str, int], int] = {}  # a microcompaction or clear to the message before it
-        self._trailing_compaction: Compaction | None = None  # one without a message, which stands at the one before it
+        self._trailing_compaction: Compaction | None = None  # one without a message, at the message before it
         self.replaced: set[int] = set()
         """The messages that were replaced by others."""
         self._summary_messages: set[int] = set()
@@ -376,10 +376,7 @@ class MessageBuilder:
         row = row if row >= 0 else facts.add_record(place, length, RecordKind.METADATA)
         facts.problems.extend(Problem(location, note, row) for note in notes)
         if compaction and len(facts):
-            self._add_full_compaction(compaction, numbers or {0: len(facts) - 1})
-            if not numbers:  # the newest message may not be in the context any more
-                facts.epochs[-1] = replace(facts.epochs[-1], start=len(facts))
-                self._trailing_compaction = facts.compactions[-1]
+            self._add_full_compaction(compaction, numbers)
         return message
 
     def _add_other(self, record: RecordCase) -> None:
@@ -584,7 +581,11 @@ class MessageBuilder:
         facts.add_compaction(compaction)
 
     def _add_full_compaction(self, record: FullCompactionRecord, messages: dict[int, int]) -> None:
-        """Add a full compaction. *messages*, keyed by number, are those of its record, and the first is the summary."""
+        """Add a full compaction. *messages*, keyed by number, are those of its record, and the first is the summary.
+
+        A compaction without messages stands at the newest message until another follows.
+        """
+        has_message, messages = bool(messages), messages or {0: len(self.facts) - 1}
         summary = next(iter(messages.values()))
         if summary < self.facts.epochs[-1].message:  # its record belongs to a message before the last compaction
             return
@@ -598,9 +599,12 @@ class MessageBuilder:
         if record.has_summary:
             self._summary_messages.add(summary)
         self.facts.add_compaction(Compaction(summary, "full", record.trigger, record.tokens_before, prefix))
+        if not has_message:  # the newest message may not be in the context any more
+            self.facts.epochs[-1] = replace(self.facts.epochs[-1], start=len(self.facts))
+            self._trailing_compaction = self.facts.compactions[-1]
 
     def _move_trailing_compaction(self, parent: int, message: int) -> None:
-        """Let a compaction without a message stand at the new message after it, if that follows the one before it."""
+        """Move a compaction without a message from the message before it to the new one, if that is its child."""
         compaction, self._trailing_compaction = self._trailing_compaction, None
         if compaction and parent == compaction.message == self.facts.epochs[-1].message == message - 1:
             self._changed.append(parent)

@@ -700,6 +700,30 @@ def test_counts_of_a_review_are_of_its_own_conversation(tmp_path: Path, ahead: b
     assert list(ct.replay.replay(session, "none").sizes) == [50_000, 51_000, 52_000]
 
 
+@pytest.mark.parametrize("ended_by", ["task", "prompt", None])
+def test_a_review_that_was_killed_ends_with_the_next_task_or_prompt(tmp_path: Path, ended_by: str | None) -> None:
+    """The review's own task begins before its first count; its prompt is only an event. Neither ends it."""
+    rollout = begun()
+    task = {"type": "task_started", "model_context_window": 258_400}
+    rollout.typed("Look.")
+    rollout.items(said("assistant", "I look."))
+    rollout.count(50_000)
+    rollout.line("event_msg", {"type": "entered_review_mode", "target": {"type": "uncommittedChanges"}})
+    rollout.line("event_msg", task)
+    rollout.line("event_msg", {"type": "user_message", "message": "Review the changes."})
+    rollout.count(9_000)
+    rollout.count(11_000)
+    if ended_by == "task":
+        rollout.line("event_msg", task)
+    rollout.items(said("user", SURROUNDINGS))
+    if ended_by == "prompt":
+        rollout.typed("On.")
+    rollout.items(said("assistant", "Done."))
+    rollout.count(51_000)
+    sizes = [size for _, size, *_ in requests(read(tmp_path, rollout))]
+    assert sizes == [50_000, 51_000][: 2 if ended_by else 1]
+
+
 @pytest.mark.parametrize(
     ("form", "trigger"), [("task", "manual"), ("notice", "manual"), ("before the prompt", None), ("in a turn", None)]
 )

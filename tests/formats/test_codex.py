@@ -14,8 +14,8 @@ from context_tui.cli.inspect import build_report
 from context_tui.export.files import export
 from context_tui.formats.base import scan
 from context_tui.formats.codex import CodexFormat
-from context_tui.formats.codex.compaction import MISSING_SUMMARY
 from context_tui.formats.codex.rollout import is_scaffolding
+from context_tui.formats.kit.blocks import MISSING_SUMMARY
 from context_tui.formats.kit.line_scanner import list_only_session
 from context_tui.formats.opening import choose_session, detect_format, make_scanner
 from context_tui.lab.replay.backtest import run_backtests

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from context_tui.formats.cline.task_files import RelatedFacts
-from context_tui.formats.kit.blocks import extract_text
+from context_tui.formats.kit.blocks import MISSING_SUMMARY, extract_text
 from context_tui.formats.kit.document_scanner import DocumentShape
 from context_tui.formats.kit.documents import Run, try_decode
 from context_tui.formats.kit.message_builder import (
@@ -18,6 +19,7 @@ from context_tui.formats.kit.message_builder import (
     MessageRecord,
     MicroCompactionRecord,
     ParsedRecord,
+    RecordCase,
     group_records,
 )
 from context_tui.formats.kit.values import as_object, as_text, parse_blocks, parse_role, parse_time_ms
@@ -33,6 +35,8 @@ Source: Cline, ContextManager.applyContextHistoryUpdates.
 """
 CONDENSED_SHARE = 0.75
 """Largest context after a condense (Roo Code's compaction), as a share of the context before it."""
+CALLS_UP_TO_FALL = 3
+"""Maximum number of calls after condensed messages up to the smaller one, as Roo Code may keep three messages."""
 _MODEL_TAG = re.compile(r"<model>([^<\n]{1,200})</model>")
 
 
@@ -66,8 +70,12 @@ class ClineShape(DocumentShape):
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
         message, clears = self._parse_message(value, place), self._clears_by_element.get(place)
-        micro_compaction = MicroCompactionRecord("duplicate reads", cleared_keys=clears or ())
-        return group_records(micro_compaction, message) if clears else message
+        records: list[RecordCase] = [MicroCompactionRecord("duplicate reads", cleared_keys=clears)] if clears else []
+        if place in self._condenses and message.role == Role.ASSISTANT and message.compaction:  # of the missing summary
+            condense = replace(message.compaction, has_summary=True)
+            records.append(MessageRecord(Role.USER, [MISSING_SUMMARY], model=message.model, compaction=condense))
+            message = replace(message, compaction=None)
+        return group_records(*records, message)
 
     def _parse_message(self, value: Any, place: int) -> MessageRecord:
         members = as_object(value)
@@ -113,7 +121,10 @@ class ClineShape(DocumentShape):
                 self._context_after_deletion[start] = (*map(format_element_key, remaining), 0)
 
     def _find_condenses(self, elements: list[dict[str, Any]]) -> None:
-        """Record each condense whose summary is missing: messages name it as parent, and the context shrinks."""
+        """Record each condense whose summary is missing: messages name it as parent, and the context shrinks soon.
+
+        It takes effect with the newest message before the smaller request or, if that is condensed, with the reply.
+        """
         summaries = {str(value.get("condenseId")) for value in elements if value.get("isSummary")}
         places: dict[str, list[int]] = {}
         for place, value in enumerate(elements):
@@ -122,11 +133,13 @@ class ClineShape(DocumentShape):
         sizes = sorted((place, usage.context) for place, usage in self._usage_by_reply.items())
         for condensed in places.values():
             start = condensed[-1] + 1
-            before = [size for place, size in sizes if place < start]
-            after = [size for place, size in sizes if place >= start]
-            if before and after and after[0] < CONDENSED_SHARE * before[-1]:
-                self._replaced_by |= dict.fromkeys(condensed, start)
-                self._condenses.add(start)
+            call = bisect_left(sizes, (start,))
+            pairs = pairwise(sizes[max(call - 1, 0) : call + CALLS_UP_TO_FALL])
+            falls = (place for (_, before), (place, after) in pairs if after < CONDENSED_SHARE * before)
+            if (reply := next(falls, None)) is not None:
+                first = reply - (reply > start and elements[reply - 1].get("role") == "user")
+                self._replaced_by |= dict.fromkeys(condensed, first)
+                self._condenses.add(first)
 
     def _find_rewrites(self, elements: list[dict[str, Any]]) -> None:
         """Record a clearing for each block that is less than half as long in later requests; ignore other rewrites."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 from context_tui.formats.cline.task_files import RelatedFacts
@@ -19,7 +18,6 @@ from context_tui.formats.kit.message_builder import (
     MessageRecord,
     MicroCompactionRecord,
     ParsedRecord,
-    RecordCase,
     group_records,
 )
 from context_tui.formats.kit.values import as_object, as_text, parse_blocks, parse_role, parse_time_ms
@@ -70,12 +68,14 @@ class ClineShape(DocumentShape):
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
         message, clears = self._parse_message(value, place), self._clears_by_element.get(place)
-        records: list[RecordCase] = [MicroCompactionRecord("duplicate reads", cleared_keys=clears)] if clears else []
-        if place in self._condenses and message.role == Role.ASSISTANT and message.compaction:  # of the missing summary
-            condense = replace(message.compaction, has_summary=True)
-            records.append(MessageRecord(Role.USER, [MISSING_SUMMARY], model=message.model, compaction=condense))
-            message = replace(message, compaction=None)
-        return group_records(*records, message)
+        clearing = [MicroCompactionRecord("duplicate reads", cleared_keys=clears)] if clears else []
+        if place in self._condenses and message.compaction is None:
+            condense = FullCompactionRecord("condense", context=self._find_remaining(place))
+            if message.role == Role.ASSISTANT:  # it replied to the summary
+                summary = MessageRecord(Role.USER, [MISSING_SUMMARY], model=message.model, compaction=condense)
+                return group_records(*clearing, summary, message)
+            message = replace(message, compaction=replace(condense, has_summary=False))
+        return group_records(*clearing, message)
 
     def _parse_message(self, value: Any, place: int) -> MessageRecord:
         members = as_object(value)
@@ -94,9 +94,6 @@ class ClineShape(DocumentShape):
             return replace(record, compaction=truncation, is_injected=True)
         if (context := self._context_after_deletion.get(place)) is not None:
             record = replace(record, compaction=FullCompactionRecord("truncation", context=context, has_summary=False))
-        if place in self._condenses:
-            condense = FullCompactionRecord("condense", context=self._find_remaining(place), has_summary=False)
-            record = replace(record, compaction=condense)
         if self._replaced_by.get(place, place + 1) <= place:  # replaced by an earlier element
             record = replace(record, flags=MessageFlag.NOT_SENT)
         if role == Role.ASSISTANT:
@@ -121,10 +118,7 @@ class ClineShape(DocumentShape):
                 self._context_after_deletion[start] = (*map(format_element_key, remaining), 0)
 
     def _find_condenses(self, elements: list[dict[str, Any]]) -> None:
-        """Record each condense whose summary is missing: messages name it as parent, and the context shrinks soon.
-
-        It takes effect with the newest message before the smaller request or, if that is condensed, with the reply.
-        """
+        """Record each condense whose summary is missing: messages name it as parent, and the context shrinks."""
         summaries = {str(value.get("condenseId")) for value in elements if value.get("isSummary")}
         places: dict[str, list[int]] = {}
         for place, value in enumerate(elements):
@@ -133,10 +127,10 @@ class ClineShape(DocumentShape):
         sizes = sorted((place, usage.context) for place, usage in self._usage_by_reply.items())
         for condensed in places.values():
             start = condensed[-1] + 1
-            call = bisect_left(sizes, (start,))
-            pairs = pairwise(sizes[max(call - 1, 0) : call + CALLS_UP_TO_FALL])
-            falls = (place for (_, before), (place, after) in pairs if after < CONDENSED_SHARE * before)
-            if (reply := next(falls, None)) is not None:
+            before = [size for place, size in sizes if place < start][-1:]
+            calls = [call for call in sizes if call[0] >= start][:CALLS_UP_TO_FALL]
+            replies = (place for place, size in calls if before and size < CONDENSED_SHARE * before[0])
+            if (reply := next(replies, None)) is not None:  # to the newest message, if that is not condensed
                 first = reply - (reply > start and elements[reply - 1].get("role") == "user")
                 self._replaced_by |= dict.fromkeys(condensed, first)
                 self._condenses.add(first)

@@ -140,11 +140,9 @@ class CodexShape:
 
     def _place_event(self, payload: Record, parsed: ParsedRecord, time: int) -> ParsedRecord:
         match payload.get("type"):
-            case "token_count" if self._reviews:
-                self._has_review_counts = True
-                return _replace_usage(parsed, None)
             case "token_count":
-                return self._place_token_count(payload, parsed, time)
+                self._has_review_counts = self._reviews
+                return _replace_usage(parsed, None) if self._reviews else self._place_token_count(payload, parsed, time)
             case "thread_rolled_back":
                 return RewindRecord(self._roll_back(payload.get("num_turns")))
             case "entered_review_mode" | "exited_review_mode" as kind:

@@ -16,6 +16,9 @@ from context_tui.formats.base import scan
 from context_tui.formats.cline import ClineFormat
 from context_tui.formats.cline.sdk import ClineSdkFormat
 from context_tui.formats.opening import detect_format, sessions_in
+from context_tui.lab.replay.backtest import run_backtests
+from context_tui.lab.replay.recording import Recording
+from context_tui.policies.versions import find_own_policies
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag
@@ -254,6 +257,15 @@ def test_a_condense_without_a_summary_takes_effect_behind_what_it_kept(tmp_path:
     assert not session.drops
     assert [*session.context_at(9).order] == [0, *range(9 - kept, 9)]
     assert [*session.context_at(8).order] == [*range(8)]
+
+
+@pytest.mark.parametrize(("own", "policy"), [({"condenseParent": "c1"}, "roo-condense"), ({}, "cline")])
+def test_the_own_policy_of_who_wrote_a_task(tmp_path: Path, own: dict[str, Any], policy: str) -> None:
+    messages = [message("user", 10, "<task>\nFix.\n</task>"), message("assistant", 20, "One", **own)]
+    summary = message("user", 30, "The summary.", isSummary=True, condenseId="c1")
+    session = opened(CLINE, task(tmp_path, [*messages, *([summary] if own else [])], [request(15, 90_000)]))
+    assert find_own_policies(session) == {"full": policy}
+    assert [each.policy for each in run_backtests(Recording(session))] == [policy] * bool(own)
 
 
 def test_an_odd_id_of_a_condense_ends_nothing(tmp_path: Path) -> None:

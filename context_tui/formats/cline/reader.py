@@ -60,6 +60,7 @@ class ClineShape(DocumentShape):
         builder.facts.input_includes_cache = self._related.input_includes_cache
         builder.facts.model = truncate_name(self._related.model) or None
         elements = [as_object(try_decode(element)) for element in run.elements]
+        builder.facts.agent = "roo" if any({"condenseParent", "isSummary"} & each.keys() for each in elements) else ""
         self._replaced_by = _find_replacements(elements)
         self._usage_by_reply = _match_usage(elements, self._related)
         self._find_deletions(elements)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import context_tui as ct
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.errors import PlanError
+from context_tui.lab.price.pricing import price_replay
 from context_tui.lab.replay.amounts import (
     MIN_SCALE_RATIO,
     RESULT,
@@ -35,8 +36,10 @@ from context_tui.lab.replay.amounts import (
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import CompactionHandling
 from context_tui.lab.replay.walk import Walk, replay, replay_recording
+from context_tui.lab.sweep.clearing_kernel import SweepTrack
 from context_tui.policies.base import BasePolicy, Policy, build_empty_plan
 from context_tui.policies.base import Params as AnyParams
+from context_tui.policies.builtin.defect import DefectMicrocompact, DefectMicrocompactParams
 from context_tui.policies.parameter_space import build_params
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState, count_context_images
@@ -558,3 +561,53 @@ def test_instructions_before_the_first_typed_message_stay(tmp_path: Path) -> Non
     session = ct.open_session(rollout.write(tmp_path / "rollout.jsonl")).with_window(30_000)
     made = replay(session, "defect-compact", delay=0)
     assert made.firings and min(each.after for each in made.firings) > 8_000
+
+
+def glitched(folder: Path, *, clears: bool = False) -> Session:
+    """A rollout with one call of another conversation, and perhaps a compaction before it."""
+    rollout = rollouts.begun()
+    rollout.typed("Look.")
+    sizes = [20_000 + 2_500 * number for number in range(12)]
+    for size in [*sizes, *([47_000, 18_000] if clears else []), 50_086, 12_546, 53_043, 54_000, 56_500]:
+        if size == 18_000:
+            rollout.compacted(rollouts.said("user", "Look."), rollouts.said("user", rollouts.SUMMARY))
+        rollout.items(rollouts.asked(f"c{size}"), rollouts.answered(f"c{size}", "line of data\n" * 750))
+        rollout.count(2_600, size - 2_600)
+    return ct.open_session(rollout.write(folder / "rollout.jsonl"))
+
+
+def test_a_call_beside_the_conversation_stays_as_recorded(tmp_path: Path) -> None:
+    """A firing that is due there shows in the next call of the conversation, which reads its cache."""
+    session = glitched(tmp_path)
+    recording = Recording(session)
+    assert not recording.scales  # the smaller call does not tell the size of the conversation's content
+    made = replay(recording, "codex", trigger_at_most=52_000)
+    beside = made.baseline.index(12_546)
+    [firing] = made.firings
+    assert made.sizes[beside] == 12_546 and firing.message == made.calls[beside].message
+    assert (firing.call, firing.before, firing.after) == (beside + 1, 53_043, made.sizes[beside + 1])
+    assert firing.after < 25_000 and made.unchanged_prefixes[beside + 1] < firing.after
+    price = price_replay(made)
+    [paid] = price.firings
+    assert paid.behind > 0 and paid.verdict != "saves nothing"
+    assert price.cost - price.baseline_cost == pytest.approx(paid.cost + price.unattributed_cost)
+    assert made.totals.saved == sum(made.baseline) - sum(made.sizes) > 80_000
+    rule = DefectMicrocompact().clearing_rule(DefectMicrocompactParams())
+    assert not SweepTrack(recording, rule).is_known, "a sweep replays such a session, setting by setting"
+
+
+@pytest.mark.parametrize("recorded", ["keep", "ignore"])
+@pytest.mark.parametrize("window", [None, 20_000])
+def test_no_policy_changes_a_call_beside_the_conversation(
+    tmp_path: Path, recorded: CompactionHandling, window: int | None
+) -> None:
+    session = glitched(tmp_path, clears=True)
+    recording = Recording(session.with_window(window) if window else session)
+    for name, policy in POLICIES.items():
+        if policy.phases:
+            made = replay_recording(recording, policy, build_params(policy, {}), recorded=recorded)
+            beside = [usage.context for usage in session.facts.requests].index(12_546)
+            assert made.sizes[beside] == made.baseline[beside] == 12_546, name
+            assert all(each.call != beside for each in made.firings), name
+            assert recorded == "keep" or made.baseline[beside + 1] > 70_000
+            assert made.baseline[beside - 1] <= made.baseline[beside + 1] < made.baseline[beside - 1] + 4_000

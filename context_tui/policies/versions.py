@@ -18,7 +18,7 @@ from context_tui.text.numbers import format_count
 _TABLES = read_toml("context_tui.policies", "versions.toml")
 
 OWN_POLICIES: Mapping[str, Mapping[str, str]] = _TABLES["own"]
-"""Policies of the agents themselves, by format and kind of compaction; a session opens on the first."""
+"""Policies of the agents themselves, by format or agent and kind of compaction; a session opens on the first."""
 
 
 class FormerPolicy(NamedTuple):
@@ -60,7 +60,7 @@ def list_own_policies(form: str) -> Mapping[str, str]:
 
 def find_own_policies(session: Session) -> dict[str, str]:
     """Return the policies of the agent version that recorded a session, keyed by kind of compaction."""
-    names, version = list_own_policies(session.info.format), session.facts.agent_version
+    names, version = list_own_policies(session.facts.agent or session.info.format), session.facts.agent_version
     return {kind: find_policy_of_version(name, version)[0] for kind, name in names.items()}
 
 

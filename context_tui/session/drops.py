@@ -156,9 +156,9 @@ def _update_drops(facts: Facts) -> list[Drop]:
     for row in range(max(search.requests, 1), len(requests)):
         decrease = requests[row - 1].context - requests[row].context
         if is_other_conversation(facts, row - 1) and facts.drops and facts.drops[-1].message == messages[row - 1]:
-            facts.drops.pop()  # the request before was the last one when it was searched
+            facts.drops.pop()  # only this request shows that the one before was no drop
         epoch = epoch_at(facts, messages[row]) if decrease >= MIN_DROP else None
-        if epoch and messages[row - 1] >= epoch.start and not is_other_conversation(facts, row):
+        if epoch and messages[row - 1] >= epoch.start:
             facts.drops.append(_explain_drop(facts, results, row, decrease))
     search.update(facts)
     return facts.drops

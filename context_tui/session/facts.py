@@ -320,6 +320,7 @@ class Facts:
         self.tools_bytes = 0
         self.prompts: list[Prompt] = []  # one for each change; the newest has these bytes
         self.has_side_requests = False  # whether requests of other conversations may stand among those of this one
+        self.agent = ""  # if several agents share the format, the name of this one where its policies differ
         self.agent_version: tuple[int, ...] = ()  # of one of the last records
         self.holds_requests = False  # whether the file contains whole requests
         self.system_records = 0  # number of records among the messages that hold the system prompt

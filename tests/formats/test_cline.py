@@ -16,6 +16,9 @@ from context_tui.formats.base import scan
 from context_tui.formats.cline import ClineFormat
 from context_tui.formats.cline.sdk import ClineSdkFormat
 from context_tui.formats.opening import detect_format, sessions_in
+from context_tui.lab.replay.backtest import run_backtests
+from context_tui.lab.replay.recording import Recording
+from context_tui.policies.versions import find_own_policies
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag
@@ -215,6 +218,54 @@ def test_a_condense_that_only_its_parents_tell(tmp_path: Path, after: int, conde
     assert [(each.message, each.trigger) for each in session.facts.compactions] == [(4, "condense")] * condensed
     assert not session.drops and len(session.facts.requests) == 3
     assert texts(session)[1:3] == (["Later", "Now."] if condensed else ["One", "Two"])
+
+
+def test_a_condense_of_all_messages_that_only_its_parents_tell(tmp_path: Path) -> None:
+    """The next message is the reply: the summary that it answered stands before it, and is not in the file."""
+    parents = {"condenseParent": "gone"}
+    messages = [
+        message("user", 10, "<task>\nFix.\n</task>", **parents),
+        message("assistant", 20, "One", **parents),
+        message("user", 30, "Two", **parents),
+        message("assistant", 40, "Three"),
+        message("user", 50, "Later"),
+        message("assistant", 60, "Now."),
+    ]
+    shown = [request(15, 90_000), request(35, 20_000), request(55, 21_000)]
+    session = opened(CLINE, task(tmp_path, messages, shown))
+    assert [(each.message, each.trigger) for each in session.facts.compactions] == [(3, "condense")]
+    assert not session.drops
+    sizes = zip(session.facts.request_message, session.facts.requests, strict=True)
+    assert [(at, usage.context) for at, usage in sizes] == [(1, 90_000), (4, 20_000), (6, 21_000)]
+    assert [*session.context_at(4).order] == [3] and [*session.context_at().order] == [3, 4, 5, 6]
+    assert session.to_messages()[0]["content"][0]["note"] == "the summary is not in this file"
+    [found] = find_recorded_compactions(session)
+    assert found.recorded_tokens_after == 20_000
+
+
+@pytest.mark.parametrize("kept", [3, 4])
+def test_a_condense_without_a_summary_takes_effect_behind_what_it_kept(tmp_path: Path, kept: int) -> None:
+    """Roo keeps the last three messages, to one of which the model still replied with the whole context."""
+    talk = [message("user", 10, "<task>\nFix.\n</task>")]
+    talk += [message(("assistant", "user")[at % 2], 20 + 10 * at, f"Part {at}") for at in range(10)]
+    messages = [{**each, "condenseParent": "gone"} if 0 < at < 9 - kept else each for at, each in enumerate(talk)]
+    sizes = [90_000, 91_000, 92_000, 93_000, 20_000]
+    shown = [request(15 + 20 * at, size) for at, size in enumerate(sizes)]
+    session = opened(CLINE, task(tmp_path, messages, shown))
+    assert [usage.context for usage in session.facts.requests] == sizes
+    assert [(each.message, each.trigger) for each in session.facts.compactions] == [(8, "condense")]
+    assert not session.drops
+    assert [*session.context_at(9).order] == [0, *range(9 - kept, 9)]
+    assert [*session.context_at(8).order] == [*range(8)]
+
+
+@pytest.mark.parametrize(("own", "policy"), [({"condenseParent": "c1"}, "roo-condense"), ({}, "cline")])
+def test_the_own_policy_of_who_wrote_a_task(tmp_path: Path, own: dict[str, Any], policy: str) -> None:
+    messages = [message("user", 10, "<task>\nFix.\n</task>"), message("assistant", 20, "One", **own)]
+    summary = message("user", 30, "The summary.", isSummary=True, condenseId="c1")
+    session = opened(CLINE, task(tmp_path, [*messages, *([summary] if own else [])], [request(15, 90_000)]))
+    assert find_own_policies(session) == {"full": policy}
+    assert [each.policy for each in run_backtests(Recording(session))] == [policy] * bool(own)
 
 
 def test_an_odd_id_of_a_condense_ends_nothing(tmp_path: Path) -> None:

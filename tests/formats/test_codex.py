@@ -14,8 +14,8 @@ from context_tui.cli.inspect import build_report
 from context_tui.export.files import export
 from context_tui.formats.base import scan
 from context_tui.formats.codex import CodexFormat
-from context_tui.formats.codex.compaction import MISSING_SUMMARY
 from context_tui.formats.codex.rollout import is_scaffolding
+from context_tui.formats.kit.blocks import MISSING_SUMMARY
 from context_tui.formats.kit.line_scanner import list_only_session
 from context_tui.formats.opening import choose_session, detect_format, make_scanner
 from context_tui.lab.replay.backtest import run_backtests
@@ -700,17 +700,28 @@ def test_counts_of_a_review_are_of_its_own_conversation(tmp_path: Path, ahead: b
     assert list(ct.replay.replay(session, "none").sizes) == [50_000, 51_000, 52_000]
 
 
-def test_a_typed_prompt_ends_a_review_that_was_aborted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ended_by", ["task", "prompt", None])
+def test_a_review_that_was_killed_ends_with_the_next_task_or_prompt(tmp_path: Path, ended_by: str | None) -> None:
+    """The review's own task begins before its first count; its prompt is only an event. Neither ends it."""
     rollout = begun()
+    task = {"type": "task_started", "model_context_window": 258_400}
     rollout.typed("Look.")
     rollout.items(said("assistant", "I look."))
     rollout.count(50_000)
     rollout.line("event_msg", {"type": "entered_review_mode", "target": {"type": "uncommittedChanges"}})
+    rollout.line("event_msg", task)
+    rollout.line("event_msg", {"type": "user_message", "message": "Review the changes."})
     rollout.count(9_000)
-    rollout.typed("On.")
+    rollout.count(11_000)
+    if ended_by == "task":
+        rollout.line("event_msg", task)
+    rollout.items(said("user", SURROUNDINGS))
+    if ended_by == "prompt":
+        rollout.typed("On.")
     rollout.items(said("assistant", "Done."))
     rollout.count(51_000)
-    assert [size for _, size, *_ in requests(read(tmp_path, rollout))] == [50_000, 51_000]
+    sizes = [size for _, size, *_ in requests(read(tmp_path, rollout))]
+    assert sizes == [50_000, 51_000][: 2 if ended_by else 1]
 
 
 @pytest.mark.parametrize(

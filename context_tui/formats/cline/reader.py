@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from context_tui.formats.cline.task_files import RelatedFacts
-from context_tui.formats.kit.blocks import extract_text
+from context_tui.formats.kit.blocks import MISSING_SUMMARY, extract_text
 from context_tui.formats.kit.document_scanner import DocumentShape
 from context_tui.formats.kit.documents import Run, try_decode
 from context_tui.formats.kit.message_builder import (
@@ -33,6 +33,8 @@ Source: Cline, ContextManager.applyContextHistoryUpdates.
 """
 CONDENSED_SHARE = 0.75
 """Largest context after a condense (Roo Code's compaction), as a share of the context before it."""
+CALLS_UP_TO_FALL = 3
+"""Maximum number of calls after condensed messages up to the smaller one, as Roo Code may keep three messages."""
 _MODEL_TAG = re.compile(r"<model>([^<\n]{1,200})</model>")
 
 
@@ -58,6 +60,7 @@ class ClineShape(DocumentShape):
         builder.facts.input_includes_cache = self._related.input_includes_cache
         builder.facts.model = truncate_name(self._related.model) or None
         elements = [as_object(try_decode(element)) for element in run.elements]
+        builder.facts.agent = "roo" if any({"condenseParent", "isSummary"} & each.keys() for each in elements) else ""
         self._replaced_by = _find_replacements(elements)
         self._usage_by_reply = _match_usage(elements, self._related)
         self._find_deletions(elements)
@@ -66,8 +69,14 @@ class ClineShape(DocumentShape):
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
         message, clears = self._parse_message(value, place), self._clears_by_element.get(place)
-        micro_compaction = MicroCompactionRecord("duplicate reads", cleared_keys=clears or ())
-        return group_records(micro_compaction, message) if clears else message
+        clearing = [MicroCompactionRecord("duplicate reads", cleared_keys=clears)] if clears else []
+        if place in self._condenses and message.compaction is None:
+            condense = FullCompactionRecord("condense", context=self._find_remaining(place))
+            if message.role == Role.ASSISTANT:  # it replied to the summary
+                summary = MessageRecord(Role.USER, [MISSING_SUMMARY], model=message.model, compaction=condense)
+                return group_records(*clearing, summary, message)
+            message = replace(message, compaction=replace(condense, has_summary=False))
+        return group_records(*clearing, message)
 
     def _parse_message(self, value: Any, place: int) -> MessageRecord:
         members = as_object(value)
@@ -86,9 +95,6 @@ class ClineShape(DocumentShape):
             return replace(record, compaction=truncation, is_injected=True)
         if (context := self._context_after_deletion.get(place)) is not None:
             record = replace(record, compaction=FullCompactionRecord("truncation", context=context, has_summary=False))
-        if place in self._condenses:
-            condense = FullCompactionRecord("condense", context=self._find_remaining(place), has_summary=False)
-            record = replace(record, compaction=condense)
         if self._replaced_by.get(place, place + 1) <= place:  # replaced by an earlier element
             record = replace(record, flags=MessageFlag.NOT_SENT)
         if role == Role.ASSISTANT:
@@ -122,11 +128,13 @@ class ClineShape(DocumentShape):
         sizes = sorted((place, usage.context) for place, usage in self._usage_by_reply.items())
         for condensed in places.values():
             start = condensed[-1] + 1
-            before = [size for place, size in sizes if place < start]
-            after = [size for place, size in sizes if place >= start]
-            if before and after and after[0] < CONDENSED_SHARE * before[-1]:
-                self._replaced_by |= dict.fromkeys(condensed, start)
-                self._condenses.add(start)
+            before = [size for place, size in sizes if place < start][-1:]
+            calls = [call for call in sizes if call[0] >= start][:CALLS_UP_TO_FALL]
+            replies = (place for place, size in calls if before and size < CONDENSED_SHARE * before[0])
+            if (reply := next(replies, None)) is not None:  # to the newest message, if that is not condensed
+                first = reply - (reply > start and elements[reply - 1].get("role") == "user")
+                self._replaced_by |= dict.fromkeys(condensed, first)
+                self._condenses.add(first)
 
     def _find_rewrites(self, elements: list[dict[str, Any]]) -> None:
         """Record a clearing for each block that is less than half as long in later requests; ignore other rewrites."""

@@ -7,14 +7,12 @@ from typing import Any, NamedTuple
 
 from context_tui.formats.codex.rollout import Record, parse_rollout_item
 from context_tui.formats.kit import message_builder
-from context_tui.formats.kit.blocks import build_text
+from context_tui.formats.kit.blocks import MISSING_SUMMARY, build_text
 from context_tui.formats.kit.response_items import COMPACTION_TYPES, Item
 from context_tui.formats.kit.values import as_object, as_text, parse_id
 from context_tui.session.values import MessageFlag, Role
 
 NO_SUMMARY = "(no summary available)"
-MISSING_SUMMARY = {"type": "compaction", "note": "the summary is not in this file"}
-"""Placeholder of a summary that is not in the file; its size is unknown."""
 
 
 class ItemReference(NamedTuple):

@@ -72,6 +72,7 @@ class CodexShape:
         self._reasoning_tokens = 0  # of the newest reply, estimated from its encrypted reasoning
         self._counts_reasoning = True
         self._reviews = False  # in a review, whose token counts belong to its own conversation
+        self._has_review_counts = False
         self._is_empty_task = False  # nothing was typed, answered or called since the task began
         self._ends_with_compaction = False  # the newest record of the context is a compaction
         self._instruction_tokens = 0
@@ -140,12 +141,14 @@ class CodexShape:
     def _place_event(self, payload: Record, parsed: ParsedRecord, time: int) -> ParsedRecord:
         match payload.get("type"):
             case "token_count":
+                self._has_review_counts = self._reviews
                 return _replace_usage(parsed, None) if self._reviews else self._place_token_count(payload, parsed, time)
             case "thread_rolled_back":
                 return RewindRecord(self._roll_back(payload.get("num_turns")))
             case "entered_review_mode" | "exited_review_mode" as kind:
-                self._reviews = kind == "entered_review_mode"
+                self._reviews, self._has_review_counts = kind == "entered_review_mode", False
             case "task_started":
+                self._reviews &= not self._has_review_counts  # the review's own task begins before its first count
                 self._is_empty_task, self._ends_with_compaction = True, False
             case "task_complete" if self._is_empty_task and self._ends_with_compaction:  # of the command /compact
                 return CompactionDetailsRecord("manual")
@@ -166,7 +169,7 @@ class CodexShape:
             return replace(record, time=time, message_id=response, usage=self._usage_order.pop_reply_usage())
         if record.role == Role.USER and not record.has_results:
             self._usage_order.note_prompt()
-            self._reviews = self._reviews and record.is_injected  # a typed prompt ends a review that was aborted
+            self._reviews &= record.is_injected  # nothing is typed in a review
             return replace(record, time=time, key=self._add_user(record))
         return replace(record, time=time)
 

@@ -9,6 +9,8 @@ from typing import Any
 from context_tui.session.jsontext import compact_text, is_nested_deeper, try_loads
 
 Block = dict[str, Any]
+MISSING_SUMMARY: Block = {"type": "compaction", "note": "the summary is not in this file"}
+"""Placeholder of a summary that is not in the file; its size is unknown."""
 _DATA_URL_PATTERN = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.*)", re.DOTALL)
 
 

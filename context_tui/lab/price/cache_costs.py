@@ -10,6 +10,7 @@ from context_tui.lab.price.cache import CacheRequest, CacheReuse, CacheUsage, Pr
 from context_tui.lab.price.cache_requests import NOTHING_CHANGED, RecordedCalls
 from context_tui.lab.price.rates import FIVE_MINUTES, Rates, build_rate_table
 from context_tui.lab.replay.result import Firing, Replay
+from context_tui.session.token_factors import is_other_conversation
 
 
 class FiringGroup(NamedTuple):
@@ -45,6 +46,7 @@ class CacheCosts:
     def __init__(self, replay: Replay, recorded: RecordedCalls, *, shares_prefix: bool, reuse: CacheReuse) -> None:
         self.replay, self.shares_prefix = replay, shares_prefix
         facts, self.requests = replay.session.facts, _build_cache_requests(replay, recorded)
+        self.side_calls = {number for number, (_, row) in enumerate(replay.calls) if is_other_conversation(facts, row)}
         beginnings = recorded.cached_beginnings
         self.cached_beginnings = [beginnings[row] if 0 <= row < len(beginnings) else 0 for _, row in replay.calls]
         self.is_automatic = bool(self.requests) and all(call.anywhere for call in self.requests)
@@ -94,6 +96,7 @@ class CacheCosts:
 
         A recorded read that contradicts the cache rules is kept, minus the removed content.
         """
+        cache = cache.copy() if number in self.side_calls else cache  # which has no entry of it
         call, beginning = self.requests[number], self.cached_beginnings[number]
         floor, miss_reason = call.floor, call.miss_reason
         is_expired = number > 0 and call.is_expired_after(self.requests[number - 1])
@@ -124,7 +127,7 @@ class CacheCosts:
         usage_without = self._update_cache(cache, group.call, max(self.replay.sizes[group.call] + cleared, 0))
         is_cold = usage_without.read <= usage.read
         read = self._compute_warm_usage(group, warm_cache).read if is_cold else usage.read
-        last_size = self.replay.sizes[group.call - 1] if group.call else 0
+        last_size = self.replay.sizes[group.call - 1 - (group.call - 1 in self.side_calls)] if group.call else 0
         rewritten_if_warm = max(min(last_size, group.before) - cleared - read, 0)
         summarizer_cost = self._compute_summarizer_cost(group, is_cold)
         cost_without = self.compute_usage_cost(group.call, usage_without)

@@ -219,7 +219,7 @@ class PolicyBacktest(NamedTuple):
 def run_backtests(recording: Recording, checkpoint: Checkpoint = lambda: None) -> list[PolicyBacktest]:
     """Compare each policy of the recording's agent with the compactions that the session recorded."""
     backtests = list[PolicyBacktest]()
-    for kind, name in list_own_policies(recording.session.info.format).items():
+    for kind, name in list_own_policies(recording.facts.agent or recording.session.info.format).items():
         cases: dict[str, list[BacktestCase]] = {}
         for compaction in recording.session.facts.compactions:
             if compaction.kind == kind:

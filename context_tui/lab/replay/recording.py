@@ -35,6 +35,7 @@ from context_tui.session.blocks import BYTES_PER_TOKEN, bytes_to_tokens
 from context_tui.session.context import CLEARED_BODIES, REMOVED_BODY, Body
 from context_tui.session.facts import Facts, is_reply, spans_at
 from context_tui.session.session import Content, ContentOverlay, Session
+from context_tui.session.token_factors import is_other_conversation
 from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
 from context_tui.session.window import Window
 from context_tui.tokens.accounting import estimate_prompt, find_fixed_blocks, find_standing_blocks
@@ -100,6 +101,7 @@ class Recording:
     Attributes:
         facts: the session's facts or, once a replay has inserted a summary, a copy with them after its messages.
         calls: every model call with recorded usage, in order, or every reply if the file records no usage.
+        side_calls: numbers of the calls that belong to another conversation; no policy changes them.
         checkpoints: messages before which a runtime may check its trigger, with their phases, in order.
         is_sent: for each message, whether a model ever received it.
         undoable_messages: messages that recorded compactions inserted: summaries, and hints to continue.
@@ -130,6 +132,7 @@ class Recording:
         replies = ((message, -1) for message in range(length) if self._is_reply(message))
         for call in requests if facts.request_message else replies:
             self.calls.append(call)
+        self.side_calls = {number for number, (_, row) in enumerate(self.calls) if is_other_conversation(facts, row)}
         end, answered = self.calls[-1].message if self.calls else -1, {call.message for call in self.calls}
         checkpoints = (message for message in range(end + 1) if self.is_sent[message] or message in answered)
         phases_at = ((message, find_phases(facts, message)) for message in checkpoints)
@@ -177,7 +180,7 @@ class Recording:
         calls: dict[str, list[tuple[int, int, int]]] = {}
         models = self.facts.request_model
         for call, size, amount in zip(self.calls, self.recorded_sizes, self._iter_recorded_amounts(), strict=True):
-            if size:
+            if size and not is_other_conversation(self.facts, call.request):
                 without_thinking = convert_to_tokens(drop_thinking(amount), self.get_weights(call.request))
                 thinking = convert_to_tokens(amount, self.get_weights(call.request)) - without_thinking
                 model = models[call.request]

@@ -311,12 +311,13 @@ class Walk:
         weights = recording.get_weights(call.request)
         recorded_amount = subtract_amounts(history.amount, history.excess)
         size = self._compute_size(history.excess, recorded_amount, weights)
-        for change in self.pending_firings:
-            self._append_firing(change, size, recorded_amount, weights)
-        self.pending_firings.clear()
         self.unchanged_prefixes.append(self._compute_unchanged_prefix(size, weights))
         self.sizes.append(size)
-        history.changed_from = None
+        if self.call not in recording.side_calls:  # else the next call is the first one that they change
+            for change in self.pending_firings:
+                self._append_firing(change, size, recorded_amount, weights)
+            self.pending_firings.clear()
+            history.changed_from = None
         if recording.recorded_sizes[self.call] is not None and has_valid_size(recording.facts, call.request):
             usage = recording.facts.requests[call.request]
             fresh = min(usage.fresh, size)
@@ -326,7 +327,7 @@ class Walk:
 
     def _compute_size(self, excess: Amount, recorded_amount: Amount, weights: tuple[float, ...]) -> int:
         size, baseline_excess = self.baseline.sizes[self.call], self.baseline.excess[self.call]
-        if excess == baseline_excess:
+        if excess == baseline_excess or self.call in self.recording.side_calls:
             return size
         before, after = add_amounts(recorded_amount, baseline_excess), add_amounts(recorded_amount, excess)
         return resize_context(size, self.recording.tokens_outside_file, before, after, weights)
@@ -334,7 +335,8 @@ class Walk:
     def _compute_unchanged_prefix(self, size: int, weights: tuple[float, ...]) -> int:
         if not self.sizes:
             return 0
-        first_changed, limit = self.history.changed_from, min(size, self.sizes[-1])
+        previous_size = self.sizes[-1 - (self.call - 1 in self.recording.side_calls)]
+        first_changed, limit = self.history.changed_from, min(size, previous_size)
         if first_changed is None:
             return limit
         return min(limit, self._compute_prefix_before(size, *self.history.split_amount(first_changed), weights))
@@ -385,7 +387,7 @@ def get_baseline(recording: Recording, recorded: result.CompactionHandling) -> B
     """Return the sizes of the calls without a policy, with recorded compactions kept or ignored.
 
     The first call after an ignored compaction has the size of the previous call plus the calibrated size of the content
-    appended since. Later calls grow as recorded.
+    appended since. Later calls grow as recorded, and side calls stay as recorded.
     """
     if recorded not in recording.memo:
         as_recorded = Baseline(recording.sizes, [ZERO_AMOUNT] * len(recording.calls))
@@ -398,8 +400,12 @@ def _build_undone_baseline(recording: Recording) -> Baseline:
     history, events = ReplayHistory(recording, "ignore"), iter(recording.events)
     baseline, event = Baseline([], []), next(events, None)
     offset = length = 0  # difference to the recorded size, and number of messages of the previous call
-    for call, size in zip(recording.calls, recording.sizes, strict=True):
-        undone = False
+    for number, (call, size) in enumerate(zip(recording.calls, recording.sizes, strict=True)):
+        if number in recording.side_calls:
+            baseline.sizes.append(size)
+            baseline.excess.append(ZERO_AMOUNT)
+            continue
+        undone, before = False, number - 1 - (number - 1 in recording.side_calls)
         while event is not None and event.at <= call.message:
             history.update(event)
             undone |= event.compaction
@@ -409,7 +415,7 @@ def _build_undone_baseline(recording: Recording) -> Baseline:
         recorded = size + convert_to_tokens(history.excess, weights)
         if undone and baseline.sizes:
             appended = recording.compute_amount(history.order[length:], {})
-            offset = baseline.sizes[-1] + convert_to_tokens(appended, weights) - recorded
+            offset = baseline.sizes[before] + convert_to_tokens(appended, weights) - recorded
         baseline.sizes.append(max(recorded + offset, 0))
         baseline.excess.append(history.excess)
         length = len(history.order)

@@ -97,7 +97,7 @@ class SweepTrack:
     """Data about a recording that all rules with the same placeholder and assumed window share.
 
     Attributes:
-        is_known: whether the contexts equal the recorded ones, so that their sizes are known.
+        is_known: whether all contexts equal those of the conversation as recorded, so that their sizes are known.
         checkpoints, calls_before: messages before which the policy may act, and the numbers of calls before them.
         recorded_sizes, call_windows: size of the context and of the window at each call, in tokens.
         believed_sizes: the believed size at each checkpoint if nothing was cleared.
@@ -121,7 +121,7 @@ class SweepTrack:
         self.call_windows = np.array([window.tokens for window in recording.windows], np.int64)
         history = ReplayHistory(recording, recorded)
         sums = np.array(history.tokens_before, np.int64)
-        self.is_known, self.recorded = True, recorded
+        self.is_known, self.recorded = not recording.side_calls, recorded
         self.segments = list(self._iter_segments(history))
         self.max_turns = max((int(segment.turns_at_checkpoint.max(initial=0)) for segment in self.segments), default=0)
         self._compute_believed_sizes(call_messages, sums)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import context_tui as ct
 from context_tui.export.files import export, is_copied, list_writable_formats
 from context_tui.formats.claude_code import ClaudeCodeFormat
+from context_tui.formats.kit.size_note import SIZE_NOTE
 from context_tui.session.session import Session
 from tests.formats.histories import histories
 from tests.formats.recordings import Recording, call, conversations, result, text, usage
@@ -40,7 +41,9 @@ def recording() -> Recording:
 
 
 def records(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_bytes().split(b"\n") if line]
+    """Return the records of a file, without the note of its size."""
+    found = [json.loads(line) for line in path.read_bytes().split(b"\n") if line]
+    return [record for record in found if record["type"] != SIZE_NOTE]
 
 
 def written(session: Session, out: Path, name: str = "claude-code") -> tuple[Session, list[str]]:

@@ -15,6 +15,7 @@ from context_tui.compaction.plan import Plan, Trigger
 from context_tui.errors import ExportError
 from context_tui.export.files import export, list_writable_formats
 from context_tui.export.pairing import build_exportable
+from context_tui.formats.kit.size_note import SIZE_NOTE
 from context_tui.formats.registry import FORMATS
 from context_tui.policies.base import Params
 from context_tui.session.losses import Losses
@@ -231,7 +232,8 @@ def test_results_come_first_for_a_provider(tmp_path: Path, name: str) -> None:
 
 
 def times(path: Path) -> list[str]:
-    return [json.loads(line)["timestamp"] for line in path.read_bytes().splitlines()]
+    *records, size = (json.loads(line) for line in path.read_bytes().splitlines())
+    return [record["timestamp"] for record in (records if size["type"] == SIZE_NOTE else [*records, size])]
 
 
 def test_time_does_not_run_backwards_in_claude_code(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean, median
@@ -13,14 +15,17 @@ from hypothesis import HealthCheck, given, settings
 import context_tui as ct
 from context_tui.compaction.next_request import compute_next_request
 from context_tui.compaction.recorded_compactions import find_recorded_compactions
-from context_tui.errors import Error, PlanError
-from context_tui.export.files import export
-from context_tui.formats.registry import get_format
+from context_tui.errors import Error, ExportError, PlanError
+from context_tui.export.files import export, list_writable_formats
+from context_tui.formats.kit.size_note import SIZE_NOTE, build_size_note, parse_size_note
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.walk import replay_recording
 from context_tui.policies.registry import POLICIES
+from context_tui.session.context import context_at
+from context_tui.session.facts import Facts, Usage
 from context_tui.session.session import Session
-from context_tui.session.values import Kind
+from context_tui.session.token_factors import PRIOR, SizeBasis
+from context_tui.session.values import Kind, Role
 from context_tui.tokens.accounting import has_valid_size
 from context_tui.tokens.breakdown import compute_breakdown
 from context_tui.tokens.context_size import measure_context
@@ -32,6 +37,9 @@ SAMPLES = sorted(path for path in (Path(__file__).parents[1] / "sample_sessions"
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 REPLAYED = sorted(name for name, policy in POLICIES.items() if policy.phases and name != "chain")
 """All but a chain, of whose policies a replay runs those that fire."""
+
+NOTING_FORMATS = ("claude-code", "codex", "gemini-cli", "pi")
+"""Formats in whose files an export notes the size."""
 
 
 def open_sessions(paths: list[Path]) -> list[Session]:
@@ -106,11 +114,65 @@ def test_a_plan_its_copy_and_its_file_agree(path: Path, mark: str, tmp_path: Pat
         copy = ct.apply(session, plan, summary)
         measured = measure_context(copy.context_at(), build_calibrated_table(copy.facts))
         assert size.low <= measured.tokens <= size.high
-        if get_format(session.info.format).writable:
-            export(copy, tmp_path / "out", session.info.format)
+        for name in list_writable_formats():
+            export(copy, tmp_path / "out", name, force=True)
             written = ct.open_session(tmp_path / "out")
-            again = measure_context(written.context_at(), build_calibrated_table(written.facts)).size
-            assert again.low <= size.high and size.low <= again.high
+            again = measure_context(written.context_at(), build_calibrated_table(written.facts))
+            if name in NOTING_FORMATS and copy.facts.size_basis:
+                assert (again.tokens, again.fixed, again.error) == (measured.tokens, measured.fixed, measured.error)
+            elif name == session.info.format:
+                assert again.size.low <= size.high and size.low <= again.size.high
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real sessions is not here")
+@pytest.mark.parametrize("policy", ["claude-code-auto", "codex", "cline", "claude-code-micro"])
+def test_an_exported_file_has_the_size_of_the_copy_for_real_sessions(policy: str, tmp_path: Path) -> None:
+    count, out = 0, tmp_path / "out"
+    for number, session in enumerate(open_sessions(sorted(path for path in CORPUS.rglob("*") if path.is_file()))):
+        plan = ct.plan(session, policy, force=True)
+        copy = ct.apply(session, plan, "What was done. " * 40 if plan.needs_summary else None)
+        if copy.facts.size_basis is None or not plan.has_changes:
+            continue
+        own, other = session.info.format, NOTING_FORMATS[number % len(NOTING_FORMATS)]
+        with suppress(ExportError):  # nothing left to write
+            name = own if own in NOTING_FORMATS else other
+            export(copy, out, name, force=True)
+            written = ct.open_session(out)
+            again = measure_context(written.context_at(), build_calibrated_table(written.facts))
+            assert again.tokens == copy.facts.size_basis.tokens, session.info.path
+            count += 1
+    assert count >= 15
+
+
+@pytest.mark.parametrize("name", NOTING_FORMATS)
+def test_the_noted_size_holds_until_a_request_records_one(name: str, tmp_path: Path) -> None:
+    session = ct.open_session(SAMPLES[0].with_name("coding-session.jsonl"))
+    copy = ct.apply(session, ct.plan(session, "manual", cut=80), "What was done.")
+    export(copy, tmp_path / "out", name)
+    written = ct.open_session(tmp_path / "out")
+    size = measure_context(written.context_at()).tokens
+    assert written.facts.size_basis and size == written.facts.size_basis.tokens
+    written.facts.add_text(written.facts.add_message(Role.USER), "Go on." * 100)
+    assert measure_context(context_at(written.facts, len(written.facts))).tokens == size + 150
+    reply = written.facts.add_message(Role.ASSISTANT)
+    written.facts.add_request(reply, Usage(fresh=30_000, output=9))
+    account = measure_context(context_at(written.facts, len(written.facts)))
+    assert written.facts.size_basis is None and account.recorded == 30_000
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [None, [], 7, {"tokens": -1}, {"tokens": 10**30}, {"factors": {}}, {"error": "0.1"}, {"size_error": 1e9}],
+)
+def test_an_invalid_note_is_ignored(wrong: Any) -> None:
+    facts = Facts()
+    assert build_size_note(facts) == {}
+    facts.size_basis = SizeBasis(10, 5, PRIOR, 0.1, 0.1)
+    valid = build_size_note(facts)
+    assert parse_size_note(json.loads(json.dumps(valid))) == facts.size_basis
+    note = valid[SIZE_NOTE] | wrong if isinstance(wrong, dict) else wrong
+    assert parse_size_note({SIZE_NOTE: note}) is None
 
 
 def test_a_copy_has_the_error_of_the_session_it_was_made_of() -> None:

@@ -13,7 +13,7 @@ from context_tui.errors import PlanError
 from context_tui.session.facts import Facts, is_turn_start, prompt_at
 from context_tui.session.memory import DerivedContent, Origin, find_origin
 from context_tui.session.session import Message, Session
-from context_tui.session.token_factors import PRIOR, SizeBasis, fit_factors, is_recorded_reply
+from context_tui.session.token_factors import PRIOR, SizeBasis, fit_factors
 from context_tui.session.values import MessageFlag, RecordKind, Role
 from context_tui.session.window import model_at
 from context_tui.tokens.context_size import measure_context
@@ -59,8 +59,8 @@ def apply_with_measure(session: Session, plan: Plan, summary: str | None, token_
         known_factors = calibration.factors if calibration else basis.factors if basis else None
         factors = known_factors or fit_factors(session.facts, len(session.facts.requests)) or PRIOR
         size = compute_next_request(plan, summary, token_table).tokens_after
-        replies = frozenset(builder.replies)
-        copy.facts.size_basis = SizeBasis(size, account.fixed, replies, factors, account.error, account.size_error)
+        errors = account.error, account.size_error
+        copy.facts.set_size_basis(SizeBasis(size, account.fixed, factors, *errors))
     return copy
 
 
@@ -87,7 +87,6 @@ class SessionBuilder:
     def __init__(self, session: Session) -> None:
         self._session, self._facts = session, Facts()
         self._entries: list[Origin | Message] = []
-        self.replies: set[int] = set()  # the copies of replies to recorded requests
 
     def copy_message(self, message: int, bodies: Mapping[int, str | None] | None = None) -> None:
         """Copy a message. *bodies* maps block ordinals to new texts, or to None for a block to remove."""
@@ -100,8 +99,6 @@ class SessionBuilder:
         if len(remaining) < len(rows) and not any(is_turn_start(source, row) for row, _ in remaining):
             flags &= ~MessageFlag.TURN_START
         index = self._facts.add_message(Role(source.role[message]), flags, source.time[message])
-        if is_recorded_reply(source, message):
-            self.replies.add(index)
         for row, ordinal in remaining:
             body = bodies.get(ordinal)
             if body is not None:
@@ -150,6 +147,7 @@ class SessionBuilder:
         facts.system_bytes = source.system_bytes
         facts.tools_bytes = source.tools_bytes
         facts.system_records = source.system_records
+        facts.set_size_basis(source.size_basis)
         point = len(source) if at is None else at
         facts.prompts = [prompt_at(source, point)._replace(message=0)] if source.prompts else []
         content = DerivedContent(session, self._entries)

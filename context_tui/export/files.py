@@ -27,6 +27,7 @@ from context_tui.session.values import Kind
 from context_tui.text.files import is_temporary, move_new, private_folder, sync, sync_folder
 from context_tui.text.numbers import format_count
 from context_tui.tokens.context_index import index_context
+from context_tui.tokens.context_size import measure_context
 
 MAX_NAME_BYTES = 255
 
@@ -167,6 +168,8 @@ def _write_context(form: Format, session: Session, temporary: Path, out: Path) -
     losses += _compare_contexts(form, session, exportable.session, written, losses_total.removed, bool(losses))
     if (lost_count := len(collect_usage(session)) - len(written.facts.requests)) > 0:
         losses.append(f"recorded usage left out: {lost_count:,} requests")
+    if form.is_request and (unrecorded := measure_context(session.context_at()).not_in_file):
+        losses.append(f"~{unrecorded:,} tokens of each request (system prompt, tools) are not in the recording")
     losses += list_unreadable(find_recording(session).facts)
     check = check_pairs(session, written.to_messages(), exportable.renamed_ids)
     refuse_unpaired(check, form.name)

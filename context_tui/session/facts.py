@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -324,7 +324,7 @@ class Facts:
         self.agent_version: tuple[int, ...] = ()  # of one of the last records
         self.holds_requests = False  # whether the file contains whole requests
         self.system_records = 0  # number of records among the messages that hold the system prompt
-        self.size_basis: SizeBasis | None = None  # copies only
+        self.size_basis: SizeBasis | None = None  # of a compacted copy, until a request follows
         self._origin = object()  # the same in all copies
         self.input_includes_cache = False  # whether the provider reports cached tokens as input tokens
 
@@ -365,6 +365,7 @@ class Facts:
 
     def add_request(self, message: int, usage: Usage, time: int = -1) -> int:
         """Insert a request to the current ``model`` with the reply *message*, sorted by reply, and return its row."""
+        self.size_basis = None
         model = self._model_ids.get(self.model or "", -1)
         if model < 0 and self.model:
             model = self._intern(self.model, self.models, self._model_ids)
@@ -374,6 +375,11 @@ class Facts:
         self.request_model.insert(row, model)
         self.requests.insert(row, usage)
         return row
+
+    def set_size_basis(self, basis: SizeBasis | None) -> None:
+        """Set the size of the context with all blocks so far, unless *basis* is None or a request recorded a size."""
+        if basis and not self.requests:
+            self.size_basis = replace(basis, blocks=len(self.kind))
 
     def add_compaction(self, compaction: Compaction) -> None:
         """Append a compaction, which must not precede earlier ones. A full compaction begins an epoch."""

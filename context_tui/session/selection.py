@@ -13,7 +13,7 @@ from context_tui.session.values import Role, Spans
 
 _SESSION_MEMBERS = (
     *("model", "window", "model_window", "input_includes_cache", "holds_requests", "has_side_requests"),
-    *("size_revisions", "system_records", "system_bytes", "tools_bytes", "agent"),
+    *("size_revisions", "system_records", "system_bytes", "tools_bytes", "agent", "size_basis"),
 )
 """Facts about the session as a whole, which are the same in every selection."""
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from context_tui.session.blocks import BYTES_PER_TOKEN
 from context_tui.session.facts import Facts, epoch_at, find_last_rewrite, is_reply, prompt_at
-from context_tui.session.values import BlockFlag, Kind, MessageFlag
+from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
 
 MAX_SCALE = 2.0
 """Maximum ratio between a tokenizer's counts and the typical ones, in either direction."""
@@ -79,28 +79,31 @@ class Factors:
         return size // BYTES_PER_TOKEN * self.get_factor(kind)
 
 
-class SizeBasis(NamedTuple):
+@dataclass(frozen=True)
+class SizeBasis:
     """The size of a compacted copy, derived from the original recording.
 
     Attributes:
-        tokens: size of the next request with all messages of the copy.
+        tokens: size of the next request with all blocks of the copy.
         fixed: the part of ``tokens`` that no policy removes, such as the system prompt and the tools.
-        replies: messages of the copy that are replies to recorded requests.
         factors: factors for the recording's model.
         error, size_error: errors of the recording's measured tokens and of a predicted request's size, as shares.
+        blocks: number of blocks in the copy; an agent that resumes it appends further ones.
     """
 
     tokens: int
     fixed: int
-    replies: frozenset[int]
     factors: Factors
     error: float
     size_error: float
+    blocks: int = 0
 
 
 def is_recorded_reply(facts: Facts, message: int) -> bool:
-    """Return whether *message* is, or is a copy of, the reply to a request with recorded usage."""
-    return message in facts.size_basis.replies if facts.size_basis else is_reply(facts, message)
+    """Return whether *message* is the reply to a request with recorded usage, or any reply in a compacted copy."""
+    if facts.size_basis is None:
+        return is_reply(facts, message)
+    return facts.role[message] == Role.ASSISTANT and facts.first_block[message] < facts.size_basis.blocks
 
 
 _FACTOR_NAMES: dict[int, str] = {Kind.THINKING: "thinking", Kind.TOOL_USE: "call", Kind.TOOL_RESULT: "result"}

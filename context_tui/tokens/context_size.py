@@ -127,7 +127,8 @@ class ContextAccount(NamedTuple):
             spread = round(self.error * abs(self.appended) + self.size_error * self.recorded) if self.appended else 0
             source = self.source if self.appended else "exact" if self.is_whole else "recorded"
             return ContextSize(self.tokens, max(self.tokens - spread, 0), self.tokens + spread, source)
-        spread = round(self.error * self.content) + self.put_back_error
+        measured = self.content + (self.fixed if self.not_in_file is None else 0)
+        spread = round(self.error * measured) + self.put_back_error
         unknown = 0 if self.has_prompt else MAX_PROMPT_TOKENS
         return ContextSize(self.tokens, max(self.tokens - spread, 0), self.tokens + spread + unknown, self.source)
 
@@ -180,9 +181,11 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
     requests = count_requests_before(context)[-1]
     unaccounted = 0
     if basis is not None:
-        unaccounted = basis.tokens - fixed - _measure_content(context_at(facts, len(facts)), table)
-        if basis.replies:
-            unaccounted = round(unaccounted * requests / len(basis.replies))
+        end = facts.block_message[basis.blocks] if basis.blocks < len(facts.block_message) else len(facts)
+        copy = context_at(facts, end)
+        unaccounted = basis.tokens - fixed - _measure_content(copy, table)
+        if replies := count_requests_before(copy)[-1]:
+            unaccounted = round(unaccounted * requests / replies)
     not_in_file = None
     if has_first_request or basis is not None:
         not_in_file = 0 if facts.holds_requests else max(fixed - prompt - _measure_standing(context, table), 0)

@@ -412,7 +412,8 @@ def test_what_is_written_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert texts(again)[1:] == texts(after)[1:]
         assert texts(again)[0].startswith("<state_snapshot>\n")
         assert again.turns == after.turns
-        header, *records = [json.loads(line) for line in done.path.read_text().splitlines()]
+        header, *records, size = [json.loads(line) for line in done.path.read_text().splitlines()]
+        assert list(size) == ["$set"]
         assert done.resume_command.endswith(f"gemini --resume {header['sessionId']}")
         assert f"{chats}/session-2026-03-01T10-00-{header['sessionId'][:8]}.jsonl" in done.resume_command
         assert {record["type"] for record in records} == {"user", "gemini"}

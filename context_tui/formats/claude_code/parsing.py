@@ -100,6 +100,7 @@ class Record(msgspec.Struct):
     shape: dict[str, Any] | None = None
     shapeHash: str | None = None
     querySource: str | None = None
+    context_tui: Any = None
 
 
 MESSAGE_TYPES = frozenset({"user", "assistant"})

@@ -23,6 +23,7 @@ from context_tui.formats.claude_code.parsing import Record
 from context_tui.formats.kit.branches import BRANCH_PREFIX, BranchFacts
 from context_tui.formats.kit.lines import FAST_PATH_LINES, LineFile, LineReader
 from context_tui.formats.kit.prompts import build_part, get_prompt, join_system, set_system, set_tools
+from context_tui.formats.kit.size_note import SIZE_NOTE, parse_size_note
 from context_tui.formats.kit.values import parse_blocks, parse_time_ms, parse_tokens_or_note, parse_version
 from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.session.facts import Compaction, Facts, Usage
@@ -228,6 +229,8 @@ class ClaudeCodeScanner:
             if shape is not None and not is_nested_deeper(shape):
                 set_system(self.facts, [*map(build_part, parse_blocks(shape.get("system")))])
                 set_tools(self.facts, parse_tool_schemas(shape.get("tools")))
+        elif record_type == SIZE_NOTE:
+            facts.set_size_basis(parse_size_note({SIZE_NOTE: record.context_tui}))
         elif record_type in parsing.MESSAGE_TYPES or record_type not in parsing.METADATA_TYPES:
             problem = f"unknown record type {truncate_name(repr(record_type), 80)}"
             if record_type in parsing.MESSAGE_TYPES or record_type == "attachment":

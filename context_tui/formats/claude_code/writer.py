@@ -15,6 +15,7 @@ from context_tui.formats.claude_code.subagents import AgentFiles, list_sessions
 from context_tui.formats.kit.blocks import build_text
 from context_tui.formats.kit.branches import BRANCH_PREFIX
 from context_tui.formats.kit.line_scanner import copy_read_lines
+from context_tui.formats.kit.size_note import SIZE_NOTE, build_size_note
 from context_tui.formats.kit.values import list_objects, parse_time_ms
 from context_tui.formats.kit.writing import INJECTED_LOSS, format_iso_time, list_injected, write_lines
 from context_tui.session.blocks import replace_texts
@@ -27,7 +28,7 @@ from context_tui.session.validation import MAX_DEPTH
 from context_tui.session.values import Kind, MessageFlag, RecordKind, Role
 
 VERSION = "2.1.219"
-"""Version of Claude Code whose records are reproduced."""
+"""Version of Claude Code whose records are reproduced, unless the session's own version is known."""
 MAX_RECORD_DEPTH = MAX_DEPTH + 8
 """Nesting limit of a record: the limit of its blocks, plus the levels around them."""
 _SUMMARY_FLAGS = ("isCompactSummary", "isVisibleInTranscriptOnly")
@@ -52,6 +53,8 @@ class _Writer:
         self._last_uuid: str | None = None
         self._uuids: set[str] = set()
         self._cwd = ""
+        own_version = session.facts.agent_version if session.info.format == "claude-code" else ()
+        self._version = ".".join(map(str, own_version)) or VERSION
         self._time = -1
         self._usages, self._models = collect_usage(session), collect_models(session)
 
@@ -76,6 +79,8 @@ class _Writer:
             if last_role == role == Role.USER and not summary and all(list_injected(facts, facts.blocks_of(message))):
                 self.losses.add("injected messages merged with the user message before them")
             last_role = role
+        if note := build_size_note(facts):
+            yield {"type": SIZE_NOTE, "sessionId": self._session_id, **note}
 
     def _is_only_summary(self, message: int) -> bool:
         facts = self.session.facts
@@ -112,7 +117,7 @@ class _Writer:
             "userType": "external",
             "cwd": self._cwd,
             "sessionId": self._session_id,
-            "version": VERSION,
+            "version": self._version,
             "gitBranch": "",
             "type": kind,
             "uuid": str(uuid.uuid4()),

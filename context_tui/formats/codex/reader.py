@@ -25,6 +25,7 @@ from context_tui.formats.kit.message_builder import (
     list_messages,
 )
 from context_tui.formats.kit.response_items import ResponseGrouping
+from context_tui.formats.kit.size_note import parse_size_note
 from context_tui.formats.kit.usage import parse_openai_usage
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.facts import Usage
@@ -370,7 +371,7 @@ def _parse_event(payload: Record, time: int) -> ParsedRecord:
     if payload.get("type") != "token_count":
         return MetadataRecord()
     info = values.as_object(payload.get("info"))
-    window = _parse_window(info.get("model_context_window"))
+    window = replace(_parse_window(info.get("model_context_window")), size_basis=parse_size_note(payload))
     usage, notes = values.parse_usage_or_note(parse_openai_usage, info.get("last_token_usage"))
     return group_records(window, UsageRecord(usage, time, notes=notes))
 

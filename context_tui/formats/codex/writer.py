@@ -16,6 +16,7 @@ from typing import Any
 from context_tui.formats.codex.compaction import list_items
 from context_tui.formats.codex.rollout import ITEM, META, parse_rollout_line
 from context_tui.formats.kit import line_scanner, response_items, values, writing
+from context_tui.formats.kit.size_note import build_size_note
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.losses import Losses
 from context_tui.session.memory import Origin, collect_models, collect_usage, find_recording
@@ -108,8 +109,10 @@ class _Writer:
                 self.losses.add("cache writes counted as new input", bool(usage.cache_write_5m + usage.cache_write_1h))
                 newest_sizes = (usage.context, usage.cache_read, usage.output, 0, usage.context + usage.output)
                 yield self._build_record("event_msg", self._build_token_count(newest_sizes))
-        if not any(self._totals) and facts.window:
-            yield self._build_record("event_msg", self._build_token_count((0, 0, 0, 0, self._estimate_context())))
+        note = build_size_note(facts)
+        if not any(self._totals) and (facts.window or note):
+            token_count = self._build_token_count((0, 0, 0, 0, self._estimate_context()))
+            yield self._build_record("event_msg", token_count | note)
 
     def _count_compacted(self, order: Sequence[int]) -> int:
         """Return the number of messages to write as a compaction, up to the last summary after which no result is due.

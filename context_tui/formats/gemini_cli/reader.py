@@ -28,6 +28,7 @@ from context_tui.formats.kit.message_builder import (
     group_records,
     list_messages,
 )
+from context_tui.formats.kit.size_note import parse_size_note
 from context_tui.formats.kit.usage import parse_usage
 from context_tui.formats.kit.values import as_object, list_objects, parse_id, parse_time_ms, parse_usage_or_note
 from context_tui.session.facts import Usage
@@ -69,7 +70,9 @@ class GeminiLineShape:
         changed = record.get("$set")
         if isinstance(changed, dict):
             messages = changed.get("messages")
-            return _parse_history(messages) if isinstance(messages, list) and messages else MetadataRecord()
+            if isinstance(messages, list) and messages:
+                return _parse_history(messages)
+            return MetadataRecord(size_basis=parse_size_note(changed))
         if "sessionId" in record and "projectHash" in record:
             return MetadataRecord()
         raise ValueError("neither a message nor anything else that Gemini CLI records")

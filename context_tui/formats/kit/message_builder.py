@@ -17,6 +17,7 @@ from context_tui.formats.kit.prompts import build_part, get_prompt, join_system,
 from context_tui.formats.kit.values import parse_block, parse_tokens, parse_usage_or_note
 from context_tui.session.facts import Compaction, Facts, PromptPart, Usage
 from context_tui.session.problems import Problem
+from context_tui.session.token_factors import SizeBasis
 from context_tui.session.values import Kind, MessageFlag, RecordKind, Role, Spans
 from context_tui.text.sanitize import truncate_name
 
@@ -42,6 +43,7 @@ class MetadataRecord(RecordCase):
     """Settings of all later requests: model, context window (tokens), system prompt and tools. Any may be missing.
 
     ``model_window`` is the model's own window if the agent uses only a part of it. ``tools`` are in Anthropic's form.
+    ``size_basis`` is the noted size of an exported session with the messages before it.
     """
 
     model: str = ""
@@ -49,6 +51,7 @@ class MetadataRecord(RecordCase):
     model_window: int | None = None
     system: str | None = None
     tools: list[dict[str, Any]] | None = None
+    size_basis: SizeBasis | None = None
 
 
 @dataclass(frozen=True)
@@ -388,6 +391,7 @@ class MessageBuilder:
         self._attach_key(record)
         if isinstance(record, MetadataRecord):
             facts.model = truncate_name(record.model) or facts.model
+            facts.set_size_basis(record.size_basis)
             if record.window:
                 facts.window, facts.model_window = record.window, record.model_window
             if record.tools is not None:

@@ -24,6 +24,7 @@ from context_tui.formats.kit.message_builder import (
     ParsedRecord,
     group_records,
 )
+from context_tui.formats.kit.size_note import parse_size_note
 from context_tui.formats.kit.usage import parse_usage
 from context_tui.formats.kit.values import as_list, parse_id, parse_time_ms, parse_tokens_or_note, parse_usage_or_note
 from context_tui.session.facts import Usage
@@ -56,6 +57,8 @@ class PiShape:
                 return entry.build_ignored(model=parse_id(record.get("modelId")))
             case "leaf":  # the next entry has another parent
                 return MetadataRecord(key=entry.key, parent_key=parse_id(record.get("targetId")))
+            case "custom" if size_basis := parse_size_note(record.get("data")):
+                return replace(entry.build_ignored(), size_basis=size_basis)
             case str() if kind in IGNORED_TYPES:
                 return entry.build_ignored()
         if not entry.key:
@@ -70,7 +73,7 @@ class _PiEntry:
         self.below = parse_id(record["parentId"]) if "parentId" in record else None
         self.time = parse_time_ms(record.get("timestamp"))
 
-    def build_ignored(self, *, model: str = "", notes: tuple[str, ...] = ()) -> ParsedRecord:
+    def build_ignored(self, *, model: str = "", notes: tuple[str, ...] = ()) -> MetadataRecord:
         return MetadataRecord(key=self.key, parent_key=self.below, model=model, notes=notes)
 
     def build_message(self, role: Role, blocks: list[Block], **members: Any) -> MessageRecord:

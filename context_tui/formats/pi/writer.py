@@ -13,6 +13,7 @@ from typing import Any
 
 from context_tui.formats.kit import files, heads, writing
 from context_tui.formats.kit.blocks import Block
+from context_tui.formats.kit.size_note import SIZE_NOTE, build_size_note
 from context_tui.session.blocks import is_block_list
 from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
@@ -87,6 +88,8 @@ def _build_entry_bodies(session: Session, losses: Losses) -> Iterator[tuple[Entr
             yield _build_message_entry({"role": "user", "content": content}, time), time
         elif not results:
             yield _build_message_entry({"role": "user", "content": []}, time), time
+    if note := build_size_note(facts):
+        yield {"type": "custom", "customType": SIZE_NOTE, "data": note}, max(facts.time, default=-1)
 
 
 def _build_message_entry(message: Message, time: int) -> EntryObject:

@@ -1,0 +1,40 @@
+"""A note in an exported session about the size of its context.
+
+The messages of a compacted session do not tell how large the next request is: the system prompt, the tools and the
+factors of the tokenizer are known from the original recording only. An export to an agent's own format notes them after
+its last message, in a record or member that the agent ignores. The note applies until a request records a size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from typing import Any
+
+import msgspec
+
+from context_tui.formats.kit.values import as_object
+from context_tui.session.facts import Facts
+from context_tui.session.token_factors import SizeBasis
+from context_tui.session.validation import MAX_TOKENS
+
+SIZE_NOTE = "context_tui"
+"""Name of the member with the note."""
+MAX_RATIO = 100_000.0
+"""Upper limit of a note's factors and errors."""
+
+
+def build_size_note(facts: Facts) -> dict[str, Any]:
+    """Return the member that tells the size of a compacted session, or {} if its size is unknown or recorded."""
+    return {SIZE_NOTE: msgspec.to_builtins(facts.size_basis)} if facts.size_basis else {}
+
+
+def parse_size_note(record: object) -> SizeBasis | None:
+    """Return the size in the note of a record, or None if it has no valid note."""
+    try:
+        basis = msgspec.convert(as_object(record).get(SIZE_NOTE), SizeBasis)
+    except msgspec.ValidationError:
+        return None
+    factors = [factor or 0.0 for factor in astuple(basis.factors)]
+    sizes, ratios = (basis.tokens, basis.fixed), (basis.error, basis.size_error, *factors)
+    is_valid = all(0 <= size <= MAX_TOKENS for size in sizes) and all(0 <= ratio <= MAX_RATIO for ratio in ratios)
+    return basis if is_valid else None

@@ -38,7 +38,7 @@ CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 REPLAYED = sorted(name for name, policy in POLICIES.items() if policy.phases and name != "chain")
 """All but a chain, of whose policies a replay runs those that fire."""
 
-NOTING_FORMATS = ("claude-code", "codex", "gemini-cli", "pi")
+NOTING_FORMATS = ("claude-code", "codex", "gemini-cli", "opencode", "pi")
 """Formats in whose files an export notes the size."""
 
 

@@ -16,6 +16,7 @@ from context_tui.formats.kit.message_builder import (
     group_records,
     list_cases,
 )
+from context_tui.formats.kit.size_note import parse_size_note
 from context_tui.formats.kit.values import as_object, parse_id, parse_usage_or_note
 from context_tui.formats.opencode.parts import (
     find_compaction_part,
@@ -106,6 +107,7 @@ class OpencodeShape:
         facts = builder.facts
         compactions = [*self._find_compactions(), *self._find_microcompactions(facts)]
         replace_compactions(facts, sorted(compactions, key=lambda each: (each.message, each.kind == "full")))
+        facts.set_size_basis(parse_size_note(metadata))
         return self._find_reverted(metadata.get("revert"), len(facts))
 
     def _find_compactions(self) -> Iterator[Compaction]:

@@ -13,6 +13,7 @@ from context_tui.formats.kit.blocks import Block
 from context_tui.formats.kit.databases import Database, decode_text
 from context_tui.formats.kit.entry_scanner import BATCH_SIZE, EntryContent, format_placeholders
 from context_tui.formats.kit.files import open_regular
+from context_tui.formats.kit.size_note import build_size_note
 from context_tui.formats.kit.values import as_object
 from context_tui.formats.kit.writing import (
     convert_arguments,
@@ -101,7 +102,7 @@ def write_export(session: Session, path: Path) -> Losses:
     created = [each["info"]["time"]["created"] for each in document.messages] or [1]
     info = {"id": document.session, "slug": f"exported-{document.session[-6:]}", "projectID": "global"}
     title, times = session.info.title or "Exported session", {"created": created[0], "updated": created[-1]}
-    info |= {"version": VERSION, "directory": document.folder, "title": title}
+    info |= {"version": VERSION, "directory": document.folder, "title": title} | build_size_note(facts)
     write_json({"info": {**info, "time": times}, "messages": document.messages}, path)
     return losses
 

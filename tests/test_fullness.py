@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import context_tui as ct
 from context_tui.cli.inspect import build_report
+from context_tui.export.files import export
 from context_tui.lab.fullness import (
     ContextPart,
     Fullness,
@@ -200,3 +201,15 @@ def test_only_a_compaction_puts_back(tmp_path: Path) -> None:
     [compaction] = session.facts.compactions
     before_a_call = measure_breakdown(session.context_at(compaction.message + 1), build_calibrated_table(session.facts))
     assert before_a_call.by_category["put_back"] == 0, "not known yet"
+
+
+def test_a_size_without_the_system_prompt_is_stated(tmp_path: Path) -> None:
+    sentence = "The system prompt and the tools are not in the file."
+    recorded = ct.open_session(SAMPLES / "coding-session.jsonl")
+    assert sentence not in answer(recorded).sentences
+    copy = ct.apply(recorded, ct.plan(recorded, "manual", cut=80), "What was done.")
+    assert sentence not in answer(copy).sentences
+    done = export(copy, tmp_path / "request.json", "anthropic")
+    hidden = measure_context(copy.context_at()).not_in_file
+    assert f"left out: ~{hidden:,} tokens of each request (system prompt, tools), not in the recording" in done.losses
+    assert sentence in answer(ct.open_session(done.path)).sentences

@@ -169,7 +169,7 @@ def _write_context(form: Format, session: Session, temporary: Path, out: Path) -
     if (lost_count := len(collect_usage(session)) - len(written.facts.requests)) > 0:
         losses.append(f"recorded usage left out: {lost_count:,} requests")
     if form.is_request and (unrecorded := measure_context(session.context_at()).not_in_file):
-        losses.append(f"~{unrecorded:,} tokens of each request (system prompt, tools) are not in the recording")
+        losses.append(f"left out: ~{unrecorded:,} tokens of each request (system prompt, tools), not in the recording")
     losses += list_unreadable(find_recording(session).facts)
     check = check_pairs(session, written.to_messages(), exportable.renamed_ids)
     refuse_unpaired(check, form.name)

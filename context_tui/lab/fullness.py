@@ -106,6 +106,7 @@ class Fullness(NamedTuple):
         tokens_left: tokens until the agent compacts; None if that is unknown.
         calls_range: lowest and highest number of calls to be expected, or None if ``calls_left`` is None.
         compaction: the full compaction recorded at this point, which replaces the forecast; None if there is none.
+        has_prompt: whether the size includes the system prompt and tools; False if their size is unknown.
     """
 
     tokens: int
@@ -117,6 +118,7 @@ class Fullness(NamedTuple):
     tokens_left: int | None = None
     calls_range: tuple[int, int] | None = None
     compaction: Compaction | None = None
+    has_prompt: bool = True
 
     def list_parts(self, count: int = len(PART_NAMES)) -> list[ContextPart]:
         """Return up to *count* large parts, largest first; if two or more parts remain, they are merged into one."""
@@ -131,6 +133,7 @@ class Fullness(NamedTuple):
         return [
             f"{format_level(self.tokens, self.window.tokens, self.origin)}.",
             *([f"{parts[0].upper()}{parts[1:]}."] if parts else []),
+            *([] if self.has_prompt else ["The system prompt and the tools are not in the file."]),
             *self.format_forecast(),
         ]
 
@@ -207,6 +210,7 @@ def compute_fullness(
         tokens_left=tokens_left,
         calls_range=(forecast.low, forecast.high) if forecast else None,
         compaction=compaction,
+        has_prompt=account.has_prompt,
     )
 
 

@@ -216,21 +216,12 @@ class Format(Protocol):
         return None
 
     def edit_in_place(self, session: Session, texts: Mapping[int, str], check: SessionCheck) -> Path:
-        """Replace the text of tool results in the session's own file, either all of them or none.
+        """Replace the text of tool results in the file of *session*, which was read to its end: all of them or none.
 
-        Args:
-            session: a session of this format, read to its end.
-            texts: the new texts of results, keyed by block row.
-            check: called with the session as read from the changed file. If it raises an exception, the change is
-                undone.
-
-        Returns:
-            Path of the backup, which only its owner can read.
-
-        Raises:
-            Error: the file was not changed, as another program has it open, it has changed since it was read, or it
-                cannot store these texts.
-            OSError: the file could not be written.
+        *texts* are the new texts by block row. *check* gets the session as read from the changed file; if it raises an
+        exception, the change is undone. Returns the path of a backup that only its owner can read. Raises Error, with
+        the file unchanged, if another program has it open, it has changed since it was read, or it cannot store these
+        texts, and OSError if it could not be written.
         """
         raise Error(f"format {self.name!r} cannot be changed in place")
 

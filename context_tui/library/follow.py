@@ -40,10 +40,6 @@ class SessionWatch:
         self._related_files = self._find_related_files()
         self._stamp = self._read_stamps()
 
-    def stop(self) -> None:
-        """Make :meth:`wait_for_changes` end; any thread may call this."""
-        self._stop.set()
-
     def wait_for_changes(self) -> Iterator[None]:
         """Yield after each change to the files until the watch is stopped. Waiting takes no CPU time."""
         while not self._stop.is_set():
@@ -146,7 +142,7 @@ class GrowingSession:
 def follow_session(
     info: SessionInfo, watch: SessionWatch | None = None, notify: Callable[[str], object] = print
 ) -> Iterator[Session]:
-    """Yield the session as it is now, and again after every change, until interrupted or *watch* is stopped.
+    """Yield the session as it is now, and again after every change, until interrupted or *watch* ends.
 
     If a file becomes unreadable (while it is replaced, or after it was emptied), *notify* is called once with the
     reason, and the next change is awaited. Raises UnreadableSession if the session is unreadable at the start.

@@ -6,7 +6,6 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,7 +15,7 @@ from context_tui.errors import PlanError
 from context_tui.policies.base import Policy, get_bounds
 from context_tui.policies.parts.rules import PolicySpec
 from context_tui.policies.rule_policy import PolicyLookup, RulePolicy
-from context_tui.text.files import read_settings_file
+from context_tui.text.files import read_settings_file, read_text
 from context_tui.text.sanitize import sanitize_line, truncate_name
 
 _TABLE_PATTERN = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
@@ -34,8 +33,7 @@ _UNION_TAGS = ("parts", "policy")
 
 def read_preset(name: str, find_policy: PolicyLookup) -> Policy:
     """Read the built-in policy that is stored as a TOML file under this name."""
-    text = files("context_tui.policies").joinpath("presets", f"{name}.toml").read_text("utf-8")
-    return parse_policy(text, name, find_policy)
+    return parse_policy(read_text("context_tui.policies", f"presets/{name}.toml"), name, find_policy)
 
 
 def read_policy(path: Path, find_policy: PolicyLookup) -> Policy:

@@ -230,7 +230,6 @@ def compare_summarizers(
 
     Args:
         plan_at: returns the policy's plan for the context before a message of a session.
-        contenders: the summarizers, each called once per round.
         at: message before which the (last) compaction happens; default: the end of the session.
         rounds: number of compactions, at the points of :func:`find_compaction_points`. Each summarises the previous
             summary and the messages since; the facts are always those of the first head. Points at which there is
@@ -306,11 +305,7 @@ def continue_after_compaction(
 ) -> tuple[Session, list[int]]:
     """Compact the start of a session, keeping later messages; return the new session and the points in it.
 
-    Raises PlanError if the plan's context is not the start of the context at the last point.
-
-    Args:
-        plan: the compaction, which happens before the last of the points.
-        points: indexes of messages of *session*.
+    Raises PlanError if the plan's context is not the start of the context at the last of *points* (message indexes).
     """
     later_context = session.context_at(points[-1])
     if tuple(later_context.order[: len(plan.context)]) != tuple(plan.context.order):

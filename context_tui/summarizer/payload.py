@@ -101,13 +101,10 @@ def _is_image(text: str) -> bool:
 
 
 def build_payload(endpoint: Endpoint, request: SummaryRequest, limit_field: str = "") -> bytes:
-    """Encode the body of a call to the exact bytes that are sent.
+    """Encode the body of a call to the exact bytes that are sent; the model's name is not masked.
 
-    Raises SummarizerError if the body is nested too deeply.
-
-    Args:
-        endpoint: the endpoint to call; its model's name is not masked.
-        limit_field: name of the field for the output limit; by default the first that the API lists.
+    *limit_field* names the field for the output limit, by default the first that the API lists. Raises SummarizerError
+    if the body is nested too deeply.
     """
     body = endpoint.api.build_body(request, limit_field or endpoint.api.limit_fields[0])
     return encode_body({"model": endpoint.model, **(mask_body(body)[0] if request.mask_secrets else body)})

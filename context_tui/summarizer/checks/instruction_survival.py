@@ -127,10 +127,7 @@ def trace_instructions(
 ) -> list[InstructionTrace]:
     """Return the outcome of a compaction for each instruction.
 
-    Args:
-        summary: text of the summary, or a draft of it.
-        remaining: numbers of the messages that remain in the context.
-        other_texts: the texts of users and runtimes in the context after the compaction.
+    The context after it has the *remaining* messages, by number, and *other_texts* of users and runtimes.
     """
     matcher, summary_words, other_words = FactMatcher(summary), _WordIndex([summary]), _WordIndex(other_texts)
 

@@ -71,9 +71,7 @@ def check_summary(
 ) -> list[SummaryCheck]:
     """Run all checks on a summary and on the reply that contained it.
 
-    Args:
-        max_tokens: requested limit; a reply that reaches it counts as cut off, whatever its stop reason.
-        cut_off: how the reply ended if it is known to be incomplete, else an empty string.
+    A reply of *max_tokens* counts as cut off; *cut_off* says how a reply ended that is known to be incomplete.
     """
     history = collect_text(head_messages)
     headings = {line.strip(" #*:_0123456789.").casefold() for line in summary.splitlines()}

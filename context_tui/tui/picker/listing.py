@@ -90,10 +90,9 @@ ListingLine = SessionItem | str
 
 
 class SessionListing:
-    """The picker's filtered list of sessions; ``cursor`` is the index of the selected one in ``lines``, or -1 for none.
+    """The picker's filtered list of sessions, each below its parent if that is listed too.
 
-    Args:
-        entries: sessions; those whose ``parent`` is among them are listed below it.
+    ``cursor`` is the index of the selected session in ``lines``, or -1 for none.
     """
 
     def __init__(self, entries: Iterable[SessionEntry], selected: SessionKey | None = None) -> None:

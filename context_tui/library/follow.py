@@ -15,7 +15,7 @@ from threading import Event
 from context_tui.errors import UnreadableSession
 from context_tui.formats import opening
 from context_tui.formats.base import Advance, Scanner, scan
-from context_tui.formats.kit.files import FileChanged
+from context_tui.formats.kit.files import FileChanged, read_file_stamp
 from context_tui.formats.registry import FORMATS
 from context_tui.session.session import Session, SessionInfo
 
@@ -98,15 +98,7 @@ class SessionWatch:
         return stamp != self._stamp
 
     def _read_stamps(self) -> tuple[object, ...]:
-        return tuple(map(_read_stamp, (self._path, f"{self._path}-wal", *self._related_files)))
-
-
-def _read_stamp(path: str) -> tuple[int, int, int] | None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns
+        return tuple(map(read_file_stamp, (self._path, f"{self._path}-wal", *self._related_files)))
 
 
 @dataclass

@@ -161,7 +161,7 @@ class DocumentScanner:
         shape.read_metadata(run, builder)
         return (join_system(builder.facts), shape.parse_tools(run)), builder.facts.model, shape.parse_response(run)
 
-    def _read_stamp(self) -> tuple[tuple[int, int] | None, ...]:
+    def _read_stamp(self) -> tuple[files.FileStamp | None, ...]:
         return tuple(map(files.read_file_stamp, (self._path, *self.related_files)))
 
     def _read_run(self) -> Run:

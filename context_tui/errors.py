@@ -65,8 +65,7 @@ class NoSessionFile(UnreadableSession):
 class SeveralSessions(Error):
     """Raised for a path that holds several sessions if only one is wanted.
 
-    Attributes:
-        ids: names of the sessions, each as ``PATH#ID`` (or ``PATH``), in file order.
+    ``ids`` are the names of the sessions, each as ``PATH#ID`` (or ``PATH``), in file order.
     """
 
     exit_code = ExitCode.USAGE

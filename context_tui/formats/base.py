@@ -30,12 +30,9 @@ class Claim(NamedTuple):
 
 
 class Advance(NamedTuple):
-    """The result of one step of a scan.
+    """The result of one step of a scan: the number of new messages, and the first earlier one that changed, or None.
 
-    Attributes:
-        appended: number of new messages.
-        revised_from: the first earlier message that changed, or None.
-        end: whether the file was read to its end. If it grows, the scan can be advanced again.
+    ``end`` says whether the file was read to its end. If it grows, the scan can be advanced again.
     """
 
     appended: int

@@ -15,7 +15,7 @@ from context_tui.errors import PlanError
 from context_tui.policies.base import Policy, get_bounds
 from context_tui.policies.parts.rules import PolicySpec
 from context_tui.policies.rule_policy import PolicyLookup, RulePolicy
-from context_tui.text.files import read_settings_file, read_text
+from context_tui.text.files import read_settings_file
 from context_tui.text.sanitize import sanitize_line, truncate_name
 
 _TABLE_PATTERN = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
@@ -29,11 +29,6 @@ _TYPE_NAMES = {
 }
 _UNION_TAGS = ("parts", "policy")
 """Tags that pydantic inserts in the path of an error for the kind of a rule."""
-
-
-def read_preset(name: str, find_policy: PolicyLookup) -> Policy:
-    """Read the built-in policy that is stored as a TOML file under this name."""
-    return parse_policy(read_text("context_tui.policies", f"presets/{name}.toml"), name, find_policy)
 
 
 def read_policy(path: Path, find_policy: PolicyLookup) -> Policy:

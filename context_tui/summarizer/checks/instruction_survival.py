@@ -61,10 +61,9 @@ class Outcome(StrEnum):
 class InstructionTrace(NamedTuple):
     """An instruction with the outcome of a compaction for it.
 
-    Attributes:
-        evidence: the sentence of the summary with similar words, or an empty string.
-        contradicted_at: message of the first later call that does what the instruction forbids, or None. Only bans of
-            a command or of changes to a named file are checked.
+    ``evidence`` is the sentence of the summary with similar words, or an empty string. ``contradicted_at`` is the first
+    later message whose call does what the instruction forbids; only bans of a command or of changes to a named file
+    are checked.
     """
 
     placed: PlacedInstruction

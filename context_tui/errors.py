@@ -65,7 +65,8 @@ class NoSessionFile(UnreadableSession):
 class SeveralSessions(Error):
     """Raised for a path that holds several sessions if only one is wanted.
 
-    ``ids`` are the names of the sessions, each as ``PATH#ID`` (or ``PATH``), in file order.
+    Attributes:
+        ids: names of the sessions, each as ``PATH#ID`` (or ``PATH``), in file order.
     """
 
     exit_code = ExitCode.USAGE

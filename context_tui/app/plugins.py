@@ -66,9 +66,12 @@ class Plugins(Mapping[str, T], Generic[T]):
     ) -> None:
         """Create a registry, without importing anything yet.
 
-        Packages provide plug-ins by entry points of the *group*, from whose values *make* creates them. *built_in* maps
-        each name to ``module:Class``, or to a function that creates the object from the name. *find_error* returns the
-        reason why an object cannot be used, or an empty string. *noun* names a plug-in in warnings, as ``format`` does.
+        Args:
+            noun: name for a plug-in in warnings, such as ``format``.
+            group: group of the entry points by which packages provide plug-ins.
+            built_in: maps each name to ``module:Class``, or to a function that creates the object from the name.
+            find_error: returns the reason why a loaded object cannot be used, or an empty string if it can.
+            make: creates the plug-in from the value that an entry point loads.
         """
         self.group, self.built_in = group, built_in
         self._noun, self._find_error = noun, find_error
@@ -174,8 +177,10 @@ class QuietMember(NamedTuple):
 class Guard:
     """A wrapper for an object of another package that turns the object's failures into one-line errors.
 
-    Errors call the object a *noun* and end with *advice*. The methods named in *quiet* return a default if they fail or
-    their result has the wrong type.
+    Args:
+        noun: word for the object in errors, such as ``policy``.
+        quiet: methods, by name, that return a default if they fail or their result has the wrong type.
+        advice: remedy that is appended to errors.
     """
 
     def __init__(self, wrapped: Any, noun: str, quiet: Mapping[str, QuietMember], advice: str = "") -> None:

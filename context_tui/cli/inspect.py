@@ -117,8 +117,12 @@ def build_report(
 ) -> dict[str, Any]:
     """Build the JSON report on a session (schema ``context-tui.inspect/1``), with sizes by a token measure.
 
-    With *compactions*, all text is read, and the report has the contexts before and after each recorded compaction and
-    the lost content that was needed later. Raises MeasureError if the measure needs a tokenizer that is missing.
+    Args:
+        compactions: whether to add the contexts before and after each recorded compaction, and the lost content that
+            was needed later; this reads all text.
+
+    Raises:
+        MeasureError: the token measure needs a tokenizer, which is not installed.
     """
     facts, context = session.facts, session.context_at(at)
     calibrated, sizes = build_calibrated_table(facts), None

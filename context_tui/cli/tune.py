@@ -109,7 +109,11 @@ def collect_tunings(
 ) -> tuple[list[Tuning], list[str], list[UnreadSession]]:
     """Tune *policies* with their grids, or by default the agents' own policies, over the sessions that *specs* name.
 
-    Returns also the reasons for missing tunings, and the unread sessions. Raises UnreadableSession if there is none.
+    Returns:
+        The tunings, the reasons why tunings are missing, and the sessions that could not be read.
+
+    Raises:
+        UnreadableSession: there is no session.
     """
     sources, unread, _ = find_sources(specs)
     report_unread(unread)

@@ -61,8 +61,10 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
 
     An unchanged session is copied in its own format, record by record; otherwise the context at its end is written.
 
-    Raises OutputIsInput if *out* is the file that the session was read from, OutputExists if it exists and *force* was
-    not given, and another Error if the format cannot be written, the input has changed, or writing fails.
+    Raises:
+        OutputIsInput: *out* is the file that the session was read from.
+        OutputExists: *out* exists, and *force* (replace it) was not given.
+        Error: the format cannot be written, the input has changed since it was read, or writing fails.
     """
     form = _find_writable_format(format_name)
     check_output_path(session, out, force)

@@ -30,9 +30,12 @@ class Claim(NamedTuple):
 
 
 class Advance(NamedTuple):
-    """The result of one step of a scan: the number of new messages, and the first earlier one that changed, or None.
+    """The result of one step of a scan.
 
-    ``end`` says whether the file was read to its end. If it grows, the scan can be advanced again.
+    Attributes:
+        appended: number of new messages.
+        revised_from: the first earlier message that changed, or None.
+        end: whether the file was read to its end. If it grows, the scan can be advanced again.
     """
 
     appended: int
@@ -213,12 +216,21 @@ class Format(Protocol):
         return None
 
     def edit_in_place(self, session: Session, texts: Mapping[int, str], check: SessionCheck) -> Path:
-        """Replace the text of tool results in the file of *session*, which was read to its end: all of them or none.
+        """Replace the text of tool results in the session's own file, either all of them or none.
 
-        *texts* are the new texts by block row. *check* gets the session as read from the changed file; if it raises an
-        exception, the change is undone. Returns the path of a backup that only its owner can read. Raises Error, with
-        the file unchanged, if another program has it open, it has changed since it was read, or it cannot store these
-        texts, and OSError if it could not be written.
+        Args:
+            session: a session of this format, read to its end.
+            texts: the new texts of results, keyed by block row.
+            check: called with the session as read from the changed file. If it raises an exception, the change is
+                undone.
+
+        Returns:
+            Path of the backup, which only its owner can read.
+
+        Raises:
+            Error: the file was not changed, as another program has it open, it has changed since it was read, or it
+                cannot store these texts.
+            OSError: the file could not be written.
         """
         raise Error(f"format {self.name!r} cannot be changed in place")
 

@@ -172,10 +172,15 @@ def make_scanner(info: SessionInfo) -> Scanner:
 
 
 def open_session(spec: str | Path, *, window: int | None = None) -> Session:
-    """Read the session that *spec* names (``PATH`` or ``PATH#ID``), with a context window of *window* tokens if given.
+    """Read the session that *spec* names (``PATH`` or ``PATH#ID``) to its end.
 
-    Raises UnreadableSession if the file is missing, empty, binary, or of an unknown format, SeveralSessions if *spec*
-    has no id and names several sessions, and PlanError if the window is not a positive number.
+    Args:
+        window: the context window in tokens, in place of the one in the file.
+
+    Raises:
+        UnreadableSession: the file is missing, empty, binary, or has an unknown format.
+        SeveralSessions: *spec* has no id, and names several sessions.
+        PlanError: the window is not a positive number.
     """
     return scan(make_scanner(choose_session(spec))).with_window(window)
 

@@ -64,8 +64,9 @@ class Study(NamedTuple):
 class StudySettings:
     """The settings of a study; :func:`.walk.replay` describes ``recorded``, ``summary_tokens`` and ``delay``.
 
-    With ``shares_prefix``, the summarizer's prompt begins as the calls do, and is therefore read from the cache.
-    ``reuse`` is how much of the prompt cache a changed prompt is assumed to reuse.
+    Attributes:
+        shares_prefix: whether the summarizer's prompt begins as the calls do, and is therefore read from the cache.
+        reuse: how much of the prompt cache a changed prompt is assumed to reuse.
     """
 
     recorded: CompactionHandling = "keep"

@@ -57,9 +57,11 @@ def param(
 ) -> Any:
     """Declare a parameter of a policy with its default, description, unit and inclusive bounds.
 
-    With *of_window*, the slider of a token parameter ends at the size of the context, not of the largest result.
-    *refers_to* is ``tools`` or ``policies`` for a list of names (whose order matters if *ordered*), ``marks`` for marks
-    in the timeline, or ``message`` for the number of a message.
+    Args:
+        of_window: whether the slider of a token parameter ends at the size of the context, not of the largest result.
+        refers_to: ``tools`` or ``policies`` for a list of names, ``marks`` for marks in the timeline, ``message`` for
+            the number of a message.
+        ordered: whether the order of a list matters.
     """
     flags = {"of_window": of_window, "ordered": ordered}
     extra: dict[str, Any] = {"unit": unit, "refers_to": refers_to, **{name: True for name in flags if flags[name]}}

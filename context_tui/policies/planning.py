@@ -27,8 +27,12 @@ def plan(
 ) -> Plan:
     """Plan the changes that *policy* would make to the context before message *at* (default: at the end).
 
-    The *window* (in tokens) and koda's *idle_seconds* are by default as recorded. With *force*, koda plans even if it
-    was idle for too short a time; with *firing_only*, a chain runs only the policies that fire, if any of them do.
+    Args:
+        window: the context window in tokens (default: that of the file).
+        idle_seconds: for koda, the idle time (default: as recorded).
+        force: plan even if koda's idle time is too short to fire.
+        firing_only: in a chain, run only the policies that fire, if any of them do.
+
     Raises PlanError if the policy, a parameter or the message does not exist.
     """
     found_policy = find_policy(policy)

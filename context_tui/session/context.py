@@ -24,9 +24,10 @@ T = TypeVar("T")
 class Body:
     """New content for a block: the content of a ``tool_result``, the input of a ``tool_use``, or another block's text.
 
-    ``text`` is compact JSON for a ``tool_use``, or None if it is rendered later or the block is removed. ``size`` is in
-    bytes as estimators count them, including the tool's name for a ``tool_use``. ``source`` says how the replacement is
-    known (recorded or inferred), or is "" if a policy made it.
+    Attributes:
+        text: compact JSON for a ``tool_use``, or None if the text is rendered later or the block is removed.
+        size: size in bytes as estimators count it, including the tool's name for a ``tool_use``.
+        source: how the replacement is known (recorded or inferred), or "" if a policy made it.
     """
 
     text: str | None

@@ -22,10 +22,12 @@ def load_model_windows() -> dict[str, tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class Window:
-    """A context window: its size in tokens, and how this is known: given, file, model, inferred or assumed.
+    """A context window: its size in tokens, and how this is known.
 
-    ``alternatives`` are other sizes that fit the model and the recording. ``full_tokens`` is the model's own window, if
-    the file records that the agent uses only a part of it.
+    Attributes:
+        source: given, file, model, inferred or assumed.
+        alternatives: other sizes that fit the model and the recording.
+        full_tokens: the model's own window, if the file records that the agent uses only a part of it.
     """
 
     tokens: int

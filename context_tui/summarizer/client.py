@@ -90,9 +90,11 @@ async def summarize(
 ) -> Summary:
     """Request a summary from one endpoint, and wait until it is complete.
 
-    *on_event* is called with each event as it arrives; *transport* replaces the network in tests.
-
     Raises CallFailed if the summary is missing or incomplete; ``partial`` holds the text received so far.
+
+    Args:
+        on_event: called with each event as it arrives, to show progress and a live draft.
+        transport: replacement for the network, for tests.
     """
     started = time.monotonic()
     reply = Reply()

@@ -47,7 +47,8 @@ class Contender(NamedTuple):
 
     Attributes:
         kind: one of ``SUMMARIZER_KINDS``.
-        model, base_url: the model and server; if empty, those of the environment, the configuration file or the API.
+        model: name of the model; if empty, that of the environment, the configuration file or the API.
+        base_url: URL of the server; if empty, that of the environment, the configuration file or the API.
         prompt: file with a system prompt to use in place of the policy's, or empty.
         max_tokens: limit on the reply in tokens, or None for the policy's limit.
         timeout: seconds until a call is abandoned, or None for the configured time.
@@ -227,10 +228,14 @@ def compare_summarizers(
     Raises PlanError if the policy summarises nothing, or *rounds* is out of range, and SummarizerError if the settings
     of a contender are invalid; nothing was sent.
 
-    *plan_at* returns the policy's plan for the context before a message. The last compaction is before message *at*
-    (default: the end of the session). The compactions of all *rounds* are at :func:`find_compaction_points`; each
-    summarises the previous summary and the messages since, or is skipped if there is nothing to summarise yet. The
-    facts are always those of the first head. *notify* is called with a line for each request, before it is sent.
+    Args:
+        plan_at: returns the policy's plan for the context before a message of a session.
+        contenders: the summarizers, each called once per round.
+        at: message before which the (last) compaction happens; default: the end of the session.
+        rounds: number of compactions, at the points of :func:`find_compaction_points`. Each summarises the previous
+            summary and the messages since; the facts are always those of the first head. Points at which there is
+            nothing to summarise yet are skipped.
+        notify: called with a line for each request, before anything is sent.
     """
     points = find_compaction_points(session, len(session) if at is None else at, rounds)
     plan = plan_at(session, points[0])
@@ -301,7 +306,11 @@ def continue_after_compaction(
 ) -> tuple[Session, list[int]]:
     """Compact the start of a session, keeping later messages; return the new session and the points in it.
 
-    Raises PlanError if the plan's context is not the start of the context at the last of *points* (message indexes).
+    Raises PlanError if the plan's context is not the start of the context at the last point.
+
+    Args:
+        plan: the compaction, which happens before the last of the points.
+        points: indexes of messages of *session*.
     """
     later_context = session.context_at(points[-1])
     if tuple(later_context.order[: len(plan.context)]) != tuple(plan.context.order):

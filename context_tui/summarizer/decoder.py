@@ -75,8 +75,12 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 class Decoder(ABC):
     """Incremental decoder for one reply: ``feed`` it bytes as they arrive, and ``finish`` at the end.
 
-    *redact* removes secrets from the server's messages, because some servers repeat the key in their errors. After
-    ``complete``, the end of the reply was received; after ``ended``, the rest of the stream need not be read.
+    Args:
+        redact: removes secrets from the server's messages, because some servers repeat the key in their errors.
+
+    Attributes:
+        complete: whether the end of the reply was received.
+        ended: whether the rest of the stream need not be read.
     """
 
     api: ClassVar[str]

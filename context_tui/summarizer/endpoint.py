@@ -54,10 +54,15 @@ class Proxy:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A model and the API (by its name in ``APIS``), server and key with which it is called; timeouts are in seconds.
+    """A model and the API, server and key with which it is called.
 
-    ``base_url`` may lack ``/v1``. ``key`` is None for servers without authentication; with ``bearer``, it is sent in
-    ``Authorization`` even if the API has its own header for it.
+    Attributes:
+        kind: name of the API in ``APIS``.
+        base_url: http(s) URL, with or without a trailing ``/v1``.
+        key: API key, or None for servers without authentication.
+        read_timeout: seconds without a byte until the server counts as hung.
+        bearer: whether to send the key in ``Authorization`` even if the API has its own header for it.
+        total_timeout: seconds until the call is abandoned.
     """
 
     kind: str

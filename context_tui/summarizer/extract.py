@@ -38,8 +38,12 @@ def build_extract(
 ) -> str:
     """Build an extract of a history: the label, then quotations under the applicable headings of a model's summary.
 
-    It has at most *max_bytes* and, apart from the label, is never larger than the text of the history. *messages* are
-    the history without text injected by the runtime; an earlier summary is by default the one at their start.
+    Apart from the label, the extract is never larger than the text of the history.
+
+    Args:
+        messages: the history, without text injected by the runtime.
+        previous_summary: text of an earlier summary; by default the one at the start of the history.
+        max_bytes: maximum size of the result in UTF-8 bytes.
     """
     user_texts, notes, recorded_summary = _split_conversation(messages)
     calls = list(find_answered_calls(messages))

@@ -101,10 +101,13 @@ def _is_image(text: str) -> bool:
 
 
 def build_payload(endpoint: Endpoint, request: SummaryRequest, limit_field: str = "") -> bytes:
-    """Encode the body of a call to the exact bytes that are sent; the model's name is not masked.
+    """Encode the body of a call to the exact bytes that are sent.
 
-    *limit_field* names the field for the output limit, by default the first that the API lists. Raises SummarizerError
-    if the body is nested too deeply.
+    Raises SummarizerError if the body is nested too deeply.
+
+    Args:
+        endpoint: the endpoint to call; its model's name is not masked.
+        limit_field: name of the field for the output limit; by default the first that the API lists.
     """
     body = endpoint.api.build_body(request, limit_field or endpoint.api.limit_fields[0])
     return encode_body({"model": endpoint.model, **(mask_body(body)[0] if request.mask_secrets else body)})

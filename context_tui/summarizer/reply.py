@@ -67,9 +67,11 @@ class StopReason(NamedTuple):
 class ReplyFailure(NamedTuple):
     """A failure that makes the reply unusable, at the point of the stream where it was detected.
 
-    ``kind`` is ``error`` (reported by the server), ``malformed``, ``web_page``, ``other_api`` (in the format of another
-    API, which ``type`` names) or ``cut`` (ended early). ``type`` and ``message`` are the server's own words, not yet
-    made safe to display.
+    Attributes:
+        kind: ``error`` (reported by the server), ``malformed``, ``web_page``, ``other_api`` (in the format of another
+            API), or ``cut`` (ended early).
+        type: the error type that the server reported, or empty; for ``other_api``, the name of that API.
+        message: the server's message, not yet made safe to display.
     """
 
     kind: str
@@ -96,8 +98,11 @@ TOOL_REASONS = frozenset({"tool_use", "tool_calls", "function_call"})
 class Summary(NamedTuple):
     """A summary, with the metadata that the reply reported.
 
-    ``model`` is the model that the reply names, else the requested one; empty for an extract. ``thinking_chars`` counts
-    the characters of reasoning, which are not part of the text. ``notes`` tell the user about changes to the call.
+    Attributes:
+        model: the model that the reply names, else the requested one; empty for an extract.
+        usage: reported token counts, each None if the server does not report it.
+        thinking_chars: number of characters of reasoning, which are not part of the text.
+        notes: notes to the user about changes to the request or the call.
     """
 
     text: str

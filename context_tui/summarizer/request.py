@@ -22,9 +22,11 @@ Message = dict[str, Any]
 class SummaryRequest(NamedTuple):
     """A request for a summary, independent of the API that it is sent to.
 
-    ``messages`` are the history, followed by the user message that asks for the summary. ``tools`` are Anthropic-shaped
-    schemas of the session's tools, declared so that the tool history is valid; the model may call none of them.
-    ``sections`` are the headings that a complete reply has, in order; empty if none are requested.
+    Attributes:
+        messages: the history, followed by the user message that asks for the summary.
+        tools: Anthropic-shaped schemas (``name``, ``description``, ``input_schema``) of the session's tools. They are
+            declared so that the tool history is valid; the model may call none of them.
+        sections: headings that a complete reply has, in order; empty if none are requested.
     """
 
     system: str | None

@@ -36,10 +36,13 @@ def resolve_endpoint(
 ) -> endpoint.Endpoint:
     """Build the endpoint that the flags, the environment and the configuration file describe.
 
-    A URL that is set but empty is an error, so that nothing is sent to the default service by mistake. The variables
-    in *environ*, by default those of the process, also select the configuration file.
+    A URL that is set but empty is an error, so that nothing is sent to the default service by mistake.
 
     Raises SummarizerError if the kind is unknown, a setting is empty or invalid, or a key is missing.
+
+    Args:
+        kind: name of the API in ``APIS``.
+        environ: the environment variables, which also select the configuration file; by default those of the process.
     """
     api = endpoint.APIS.get(kind)
     if api is None:

@@ -56,8 +56,9 @@ def format_cost(
 ) -> str:
     """Format a cost, as ``$2.67`` in USD or ``8,095`` in tokens, or ``8.1k`` if *brief*.
 
-    A cost in USD has *digits* decimals, by default 2, or 4 below ten cents. If *with_unit*, the unit is added to a
-    token count, as in ``8,095 input tokens``.
+    Args:
+        digits: number of decimals for a cost in USD; by default 2, or 4 below ten cents.
+        with_unit: whether to add the unit to a token count, as in ``8,095 input tokens``.
     """
     amount = abs(cost)
     if unit != "USD":
@@ -79,8 +80,12 @@ def format_saving(
 ) -> str:
     """Format a saving (or a loss, if negative), as in ``saves $2.67``, ``costs $2.67 more`` or ``sends 1,234 more``.
 
-    A saving that rounds to zero is ``the same``. The *unit* is ``USD``, ``input tokens`` (a cost) or ``tokens`` (sent).
-    Unless *total*, the amount before the saving, is 0, the saved share is added, as in ``saves $2.67 (1.9%)``.
+    A saving that rounds to zero is ``the same``.
+
+    Args:
+        unit: ``USD``, ``input tokens`` (a cost), or ``tokens`` (sent).
+        total: the amount before the saving; unless it is 0, the saved share is added, as in ``saves $2.67 (1.9%)``.
+        digits: as for :func:`format_cost`, like *brief* and *with_unit*.
     """
     amount = format_cost(abs(saved), unit, digits=digits, brief=brief, with_unit=with_unit)
     text = _format_change(saved, amount, "sends" if unit == "tokens" else "costs")
@@ -92,7 +97,9 @@ def format_saved_share(
 ) -> str:
     """Format a saving as a share of *total*, as in ``saves 3 %``, ``sends 3 % more`` or ``the same``.
 
-    If *brief*, the change of *total* is formatted instead: ``−3 %``, ``+3 %`` or ``0 %``.
+    Args:
+        digits: number of decimals; by default none.
+        brief: format the change of *total* instead: ``−3 %``, ``+3 %`` or ``0 %``.
     """
     share = abs(saved) / total if total else 0.0
     text = format_percent(share) if digits is None else f"{share:.{digits}%}"

@@ -89,8 +89,10 @@ def sanitize(text: str, *, tab_width: int = 4) -> str:
     r"""Remove everything from *text* that a terminal would interpret, except ``\n``, and replace tabs with spaces.
 
     The result has no control characters except ``\n``, no format characters and no surrogates. The number of lines is
-    unchanged, and a second call changes nothing. A character keeps at most ``MAX_MARKS`` combining marks. A tab becomes
-    *tab_width* spaces, or is kept if that is 0.
+    unchanged, and a second call changes nothing. A character keeps at most ``MAX_MARKS`` combining marks.
+
+    Args:
+        tab_width: number of spaces for a tab; 0 keeps the tabs.
     """
     # Most text is clean, and costs only this check (2 ms per megabyte of ASCII).
     if text.isascii() and text.replace("\n", "").isprintable():

@@ -36,10 +36,12 @@ InspectorCommand = Callable[[], str]
 
 @dataclass(frozen=True, eq=False)
 class LaneResult:
-    """A policy's replay with the totals, price and regret computed from it; ``study`` is None until computed.
+    """A policy's replay with the totals, price and regret computed from it.
 
-    ``thresholds`` are sizes in tokens, as the runtime counts, at which the policy fired; if it never fired, those at
-    which it would fire at the end of the session. Empty if the trigger does not depend on the size.
+    Attributes:
+        thresholds: sizes in tokens, as the runtime counts, at which the policy fired; if it never fired, those at which
+            it would fire at the end of the session. Empty if the trigger does not depend on the size.
+        study: price and regret; None until computed.
     """
 
     replay: Replay
@@ -79,10 +81,12 @@ class ReplayKey(NamedTuple):
 
 @dataclass(eq=False)
 class Lane:
-    """One of the policies being compared: its name and settings in ``view``, and its last result.
+    """One of the policies being compared, with its last result.
 
-    ``error`` is the reason why the policy could not be replayed, or empty. ``result_key`` is the key of the settings
-    that ``result`` or ``error`` belongs to; the settings may have changed since.
+    Attributes:
+        view: holds the policy's name and settings.
+        error: reason why the policy could not be replayed with these settings; empty if it could.
+        result_key: key of the settings that ``result`` or ``error`` belongs to; the settings may have changed since.
     """
 
     view: View
@@ -138,9 +142,11 @@ def run_replay(recording: Recording, task: ReplayTask, checkpoint: Checkpoint = 
 class PolicyComparison:
     """State of the replay screen: policies compared along one session, and a cursor on one of its calls.
 
-    There is at least one lane. All replays share the ``recording``, and all prices and regrets the ``lab``; both are
-    None until prepared. ``replay_lock`` is held while replaying, because replays of a recording add their summaries to
-    the same facts.
+    Attributes:
+        lanes: the compared policies, at least one; ``selected_number`` is the index of the selected lane.
+        recording: data that all replays share; None until prepared.
+        lab: data that prices and regrets share; None until prepared.
+        replay_lock: held while replaying, because replays of a recording add their summaries to the same facts.
     """
 
     def __init__(self, view: View, previous: PolicyComparison | None = None) -> None:

@@ -24,8 +24,12 @@ class DraftEnding(Enum):
 class Draft:
     """A summary as written by a summarizer, or as edited by the user.
 
-    ``number`` counts the drafts for the same plan from 1, ``author`` is a model or ``extract``, and ``summary`` is the
-    part of the reply that was received. ``text`` may be edited; ``cause`` is the reason why the reply was cut off.
+    Attributes:
+        number: position among the drafts for the same plan, starting at 1.
+        author: name shown for the summarizer: a model, or ``extract``.
+        summary: the part of the reply that was received.
+        text: text from the reply, or the user's edited version.
+        cause: reason why the reply was cut off; empty if it was not.
     """
 
     number: int

@@ -82,7 +82,11 @@ def start_early_answer(info: SessionInfo, at: int | None, window: int | None) ->
 
 
 def compute_early_answer(info: SessionInfo, at: int | None, window: int | None) -> EarlyAnswer:
-    """Read a session and compute how full its context is, as measured by calibration; may raise UnreadableSession."""
+    """Read a session and compute how full its context is, by the calibrated token measure.
+
+    Raises:
+        UnreadableSession: the session cannot be read.
+    """
     from context_tui.formats.base import scan
     from context_tui.formats.opening import make_scanner
     from context_tui.lab.fullness import compute_calibrated_fullness

@@ -63,8 +63,11 @@ class Database:
     ) -> list[tuple[Any, ...]]:
         """Run an SQL statement and return all rows of its result, with text as bytes.
 
-        Raises ValueTooLarge if a value is longer than *max_value_bytes*, DatabaseLocked or UnfinishedChange if the
-        database can be read only later, and UnreadableSession for other failures and after ``QUERY_TIMEOUT_S``.
+        Raises:
+            ValueTooLarge: a value is longer than *max_value_bytes*.
+            DatabaseLocked: another program has locked the database.
+            UnfinishedChange: a program ended while it changed the database.
+            UnreadableSession: the database cannot be read, or the query takes longer than ``QUERY_TIMEOUT_S``.
         """
         with self._lock:
             self._deadline = time.monotonic() + QUERY_TIMEOUT_S

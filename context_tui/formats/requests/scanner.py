@@ -54,7 +54,9 @@ MAX_WAIT_S = 600
 class SessionFacts:
     """Facts about a run from the agent's own session file.
 
-    ``typed`` is None if unknown. ``times`` are in epoch milliseconds, keyed by the reply's id.
+    Attributes:
+        typed: the typed texts, or None if unknown.
+        times: times in epoch milliseconds, keyed by the reply's id.
     """
 
     typed: frozenset[str] | None = None

@@ -36,10 +36,14 @@ class Repeat(NamedTuple):
 
 @dataclass
 class Step:
-    """A call to the model, whose reply is ``message``, with the effects of that reply.
+    """A call to the model, with the effects of its reply.
 
-    ``distance`` counts the calls since the turn began, and ``tokens`` what the call sent and received (0 if unknown).
-    ``is_corrected`` marks the last call before a typed message that corrects the agent.
+    Attributes:
+        message: the reply.
+        distance: number of calls since the turn began; 0 for the first.
+        tokens: recorded tokens that the call sent and received; 0 if unknown.
+        has_edit: whether the reply changes a file.
+        is_corrected: whether this is the last call before a typed message that corrects the agent.
     """
 
     message: int

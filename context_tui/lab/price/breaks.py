@@ -177,8 +177,9 @@ def find_cache_breaks(
 ) -> CacheHistory:
     """Return the use of the prompt cache along a session, with its cache breaks.
 
-    *recorded* are the session's calls if they are reconstructed already. Without *use_reasons*, the reasons that the
-    provider recorded are ignored, and every cause is inferred.
+    Args:
+        recorded: the result of ``reconstruct_recorded_calls``, if it is computed already.
+        use_reasons: whether to use the provider's recorded reasons; without them every cause is inferred.
     """
     return _BreakSearch(session, recorded or reconstruct_recorded_calls(session), use_reasons=use_reasons).search()
 

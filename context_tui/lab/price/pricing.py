@@ -132,9 +132,10 @@ def price_replay(
 ) -> ReplayPrice:
     """Price the prompts of a replay with and without its policy, and the effect of each firing.
 
-    *recorded* are the session's calls if they are reconstructed already. With *shares_prefix*, the summarizer's prompt
-    begins as the calls do, and is therefore read from the cache. *reuse* says how much of an explicit cache a changed
-    prompt reuses; an automatic one is always read up to the change.
+    Args:
+        recorded: the result of ``cache_requests.reconstruct_recorded_calls``, if it is computed already.
+        shares_prefix: whether the summarizer's prompt begins as the calls do, and is therefore read from the cache.
+        reuse: how much of an explicit cache a changed prompt reuses; an automatic one is always read up to the change.
     """
     calls = recorded or reconstruct_recorded_calls(replay.session)
     cache_costs = CacheCosts(replay, calls, shares_prefix=shares_prefix, reuse=reuse)

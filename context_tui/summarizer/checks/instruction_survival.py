@@ -61,9 +61,10 @@ class Outcome(StrEnum):
 class InstructionTrace(NamedTuple):
     """An instruction with the outcome of a compaction for it.
 
-    ``evidence`` is the sentence of the summary with similar words, or an empty string. ``contradicted_at`` is the first
-    later message whose call does what the instruction forbids; only bans of a command or of changes to a named file
-    are checked.
+    Attributes:
+        evidence: the sentence of the summary with similar words, or an empty string.
+        contradicted_at: message of the first later call that does what the instruction forbids, or None. Only bans of
+            a command or of changes to a named file are checked.
     """
 
     placed: PlacedInstruction
@@ -126,7 +127,10 @@ def trace_instructions(
 ) -> list[InstructionTrace]:
     """Return the outcome of a compaction for each instruction.
 
-    The context after it has the *remaining* messages, by number, and *other_texts* of users and runtimes.
+    Args:
+        summary: text of the summary, or a draft of it.
+        remaining: numbers of the messages that remain in the context.
+        other_texts: the texts of users and runtimes in the context after the compaction.
     """
     matcher, summary_words, other_words = FactMatcher(summary), _WordIndex([summary]), _WordIndex(other_texts)
 

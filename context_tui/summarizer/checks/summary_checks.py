@@ -71,7 +71,9 @@ def check_summary(
 ) -> list[SummaryCheck]:
     """Run all checks on a summary and on the reply that contained it.
 
-    A reply of *max_tokens* counts as cut off; *cut_off* says how a reply ended that is known to be incomplete.
+    Args:
+        max_tokens: requested limit; a reply that reaches it counts as cut off, whatever its stop reason.
+        cut_off: how the reply ended if it is known to be incomplete, else an empty string.
     """
     history = collect_text(head_messages)
     headings = {line.strip(" #*:_0123456789.").casefold() for line in summary.splitlines()}

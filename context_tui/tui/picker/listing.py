@@ -90,9 +90,10 @@ ListingLine = SessionItem | str
 
 
 class SessionListing:
-    """The picker's filtered list of sessions, each below its parent if that is listed too.
+    """The picker's filtered list of sessions; ``cursor`` is the index of the selected one in ``lines``, or -1 for none.
 
-    ``cursor`` is the index of the selected session in ``lines``, or -1 for none.
+    Args:
+        entries: sessions; those whose ``parent`` is among them are listed below it.
     """
 
     def __init__(self, entries: Iterable[SessionEntry], selected: SessionKey | None = None) -> None:

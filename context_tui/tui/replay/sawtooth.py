@@ -34,8 +34,10 @@ MIN_WINDOW_SHARE = 0.4
 class Sawtooth:
     """The data for one policy's chart, with one value for each call.
 
-    ``baseline_sizes`` are the sizes without the policy; ``recorded_sizes`` are empty if they are the same. The recorded
-    calls that paid again for many tokens in the prompt cache are ``break_calls``.
+    Attributes:
+        sizes: tokens of the context under the policy; ``baseline_sizes`` are those without it.
+        recorded_sizes: recorded tokens; empty if they are the same as ``baseline_sizes``.
+        break_calls: calls that paid again for many tokens in the prompt cache, as recorded.
     """
 
     sizes: Sequence[int]

@@ -75,11 +75,13 @@ def list_columns(board: SweepBoard) -> list[SweepColumn]:
 
 
 class TableLayout(NamedTuple):
-    """The layout of the table of settings at one width, in cells.
+    """The layout of the table of settings at one width.
 
-    The setting column includes the columns of values: the swept parameters with their widths, or none if settings are
-    shown as typed. ``is_full`` tells whether numbers are written in full. The width of the dominating setting at the
-    end of the line is 0 if it is not shown.
+    Attributes:
+        name_cells: width of the setting column in cells, including the columns of values.
+        value_columns: swept parameters that have a column, with its width; empty if settings are shown as typed.
+        is_full: whether numbers are written in full rather than abbreviated.
+        dominator_cells: width of the dominating setting at the end of the line; 0 if it is not shown.
     """
 
     name_cells: int

@@ -106,7 +106,7 @@ def validate_name(name: str, reserved: Sequence[str]) -> str:
     return name
 
 
-def save_settings(name: str, settings: SavedSettings, path: Path | None = None) -> Path:
+def save_settings(name: str, settings: SavedSettings) -> Path:
     """Save settings under a name, keeping the rest of the file, and return its path; may raise ConfigError."""
 
     def change(document: TOMLDocument) -> None:
@@ -118,24 +118,25 @@ def save_settings(name: str, settings: SavedSettings, path: Path | None = None) 
             document.append("settings", tomlkit.table(is_super_table=True))
         document["settings"][name] = table
 
-    return _edit_file(path or find_config_path(), change)
+    return _edit_file(change)
 
 
-def save_theme(theme: str, path: Path | None = None) -> Path:
+def save_theme(theme: str) -> Path:
     """Save the theme, keeping the rest of the file, and return its path; may raise ConfigError."""
 
     def change(document: TOMLDocument) -> None:
         document["theme"] = theme
 
-    return _edit_file(path or find_config_path(), change)
+    return _edit_file(change)
 
 
-def _edit_file(path: Path, edit: Callable[[TOMLDocument], None]) -> Path:
+def _edit_file(edit: Callable[[TOMLDocument], None]) -> Path:
     import tomllib
 
     import tomlkit  # preserves comments and order
     from tomlkit.exceptions import TOMLKitError
 
+    path = find_config_path()
     try:
         path = path.resolve()
         with lock_folder(path.parent):

@@ -126,8 +126,7 @@ def find_sources(specs: Sequence[str | Path]) -> SourceListing:
             )
             for info in listed:
                 status = os.stat(info.path)
-                name = f"{info.path}#{info.id}" if info.id else info.path
-                sources.setdefault(name, SweepSource(name, info, status.st_size, status.st_mtime_ns))
+                sources.setdefault(info.spec, SweepSource(info.spec, info, status.st_size, status.st_mtime_ns))
         except Exception as error:
             unread.append(UnreadSession(str(spec), _format_reason(error, str(spec))))
     return SourceListing(list(sources.values()), unread, len(other_files))

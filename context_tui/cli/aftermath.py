@@ -198,7 +198,5 @@ def _print_instructions(instructions: Sequence[tuple[str, CompactionInstructions
         ]
     title = "instructions after full compactions"
     print_table(title, ("session:message", "from", "instructions", *(each.value for each in Outcome)), counts)
-    if cases:
-        heads = ("session:message", "", "message", "instruction")
-        hint = ", each with its evidence"
-        print_table("instructions to judge by reading", heads, cases, MAX_INSTRUCTIONS_SHOWN, hint)
+    heads, hint = ("session:message", "", "message", "instruction"), ", each with its evidence"
+    print_table("instructions to judge by reading", heads, cases, MAX_INSTRUCTIONS_SHOWN, hint)

@@ -217,17 +217,13 @@ def print_report(session: Session, comparison: Comparison) -> None:
     if dates := {each.cost.date for run in comparison.runs for each in run.rounds if each.cost and each.cost.date}:
         print_lines(f"  cost: list price of the model that answered, as of {min(dates)}")
     if len(comparison.points) > 1:
-        print_table(
-            f"survivors of the {len(comparison.facts):,} facts of the first head, after each compaction",
-            ("compaction", "before message", *names),
-            [_build_decay_row(comparison, place) for place in range(len(comparison.points))],
-        )
+        facts = f"{len(comparison.facts):,} facts of the first head, after each compaction"
+        described: dict[FactKind | None, str] = {None: facts}
         if constraints := sum(fact.kind is FactKind.CONSTRAINT for fact in comparison.facts):
-            print_table(
-                f"survivors of the {format_count(constraints, 'typed constraint')} of the first head",
-                ("compaction", "before message", *names),
-                [_build_decay_row(comparison, place, FactKind.CONSTRAINT) for place in range(len(comparison.points))],
-            )
+            described[FactKind.CONSTRAINT] = f"{format_count(constraints, 'typed constraint')} of the first head"
+        for kind, text in described.items():
+            rows = [_build_decay_row(comparison, place, kind) for place in range(len(comparison.points))]
+            print_table(f"survivors of the {text}", ("compaction", "before message", *names), rows)
     _print_lost(comparison, names)
     for run in comparison.runs:
         for place, each in enumerate(run.rounds):
@@ -258,7 +254,7 @@ def _build_summary_row(run: ContenderRun) -> tuple[object, ...]:
     return run.name, estimate_summary_tokens(first_round), reported, f"{summary.seconds:.1f}", cost, problems or "none"
 
 
-def _build_decay_row(comparison: Comparison, place: int, kind: FactKind | None = None) -> tuple[object, ...]:
+def _build_decay_row(comparison: Comparison, place: int, kind: FactKind | None) -> tuple[object, ...]:
     cells: list[object] = []
     for run in comparison.runs:
         compaction = run.rounds[place] if place < len(run.rounds) else None

@@ -368,8 +368,7 @@ def _build_block_report(facts: Facts, block: int, sizes: TokenTable | None) -> d
 def print_report(session: Session, report: dict[str, Any]) -> None:
     """Print a report on a session, built by ``build_report``, as text with tables."""
     about, records, window = report["session"], report["records"], report["window"]
-    name = f"{about['path']}#{about['id']}" if about["id"] else about["path"]
-    print_lines(f"{make_visible(name)}   {about['format']}   {about['model'] or 'model unknown'}")
+    print_lines(f"{make_visible(session.info.spec)}   {about['format']}   {about['model'] or 'model unknown'}")
     print_lines(" ".join(report["answer"]["sentences"]))
     if about["note"]:
         print_lines(f"note: {about['note']}")

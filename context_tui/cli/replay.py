@@ -165,9 +165,8 @@ def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
     session, recording = lab.session, lab.recording
     recorded_count = sum(size is not None for size in recording.recorded_sizes)
     window = recording.windows[-1] if recording.windows else session.window
-    name = f"{session.info.path}#{session.info.id}" if session.info.id else session.info.path
     calls = format_count(len(recording.calls), "call")
-    print_lines(f"{make_visible(name)}   {calls}, {recorded_count:,} with a recorded size")
+    print_lines(f"{make_visible(session.info.spec)}   {calls}, {recorded_count:,} with a recorded size")
     count, handling = len(session.facts.compactions), COMMAND_HANDLING_TEXTS[studies[0].replay.recorded]
     compactions = f"{format_count(count, 'recorded compaction')} {handling}" if count else "no recorded compactions"
     print_lines(f"window {window.tokens:,} ({window.source})   {compactions}", _format_measure(recording))

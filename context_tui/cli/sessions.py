@@ -121,7 +121,7 @@ def _has_words(entry: SessionEntry, words: Sequence[str], reader: OverviewReader
 def _nest_entries(
     entries: Sequence[SessionEntry], overviews: Mapping[SessionKey, SessionOverview]
 ) -> Iterator[tuple[SessionEntry, SessionEntry | None]]:
-    by_name = {entry.spec: entry for entry in entries}
+    by_name = {entry.info.spec: entry for entry in entries}
     parents = {entry.key: by_name.get(entry.info.parent or overviews[entry.key].parent) for entry in entries}
     children: dict[tuple[str, str], list[SessionEntry]] = {}
     for entry in entries:
@@ -162,7 +162,7 @@ def _build_row_report(row: SessionRow) -> dict[str, Any]:
     return {
         "path": info.path,
         "id": info.id,
-        "parent": row.parent.spec if row.parent else info.parent or None,
+        "parent": row.parent.info.spec if row.parent else info.parent or None,
         "agent": row.agent,
         "project": row.project,
         "cwd": overview.cwd or info.cwd or None,
@@ -195,7 +195,7 @@ def _print_rows(rows: Sequence[SessionRow]) -> None:
                 "" if overview.share is None else format_percent(overview.share),
                 "" if overview.compactions is None else str(overview.compactions),
                 branch_sign + (title if len(title) <= MAX_TITLE_WIDTH else f"{title[: MAX_TITLE_WIDTH - 1]}…"),
-                make_visible(row.entry.spec),
+                make_visible(info.spec),
             )
         )
     heads = ("age", "size", "agent", "project", "model", "context", "full", "compactions", "title", "session")

@@ -265,11 +265,7 @@ def _connect_cluster(address: str) -> Client:
         return Client(address, timeout=10)
     except (OSError, ValueError) as error:
         reason = f"no Dask scheduler responds ({type(error).__name__})"
-        raise SchedulerUnreachable(f"{address}: {reason}; check the address") from None
-
-
-class SchedulerUnreachable(Error):
-    """Raised when the scheduler of a cluster does not respond."""
+        raise Error(f"{address}: {reason}; check the address") from None
 
 
 class SweepProgress:
@@ -375,10 +371,9 @@ def print_report(sweep: Sweep) -> None:
     print_table(
         "settings over all sessions, compared with no policy (* on the Pareto front, > current; sizes in tokens)",
         [*heads, *cost_heads, "largest session", "rank"],
-        [_build_setting_row(sweep, sweep.totals[name], numbers) for name in names[:MAX_ROWS_SHOWN]],
+        [_build_setting_row(sweep, sweep.totals[name], numbers) for name in names],
+        MAX_ROWS_SHOWN,
     )
-    if len(names) > MAX_ROWS_SHOWN:
-        print_lines(f"  {len(names) - MAX_ROWS_SHOWN:,} more; --json lists all")
     if sweep.has_prices:
         print_lines(f"{sweep.format_coverage() or 'costs of all sessions'}, at cache prices")
     print_lines(*_format_standing(sweep))

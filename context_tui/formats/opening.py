@@ -156,7 +156,7 @@ def choose_session(spec: str | Path) -> SessionInfo:
         return session
     main = [info for info in sessions if not info.parent]
     path, _ = split_spec(spec)
-    ids = [f"{info.path}#{info.id}" if info.id else info.path for info in (main or sessions)]
+    ids = [info.spec for info in (main or sessions)]
     raise SeveralSessions(f"{path}: holds {len(ids):,} sessions; name one", ids)
 
 

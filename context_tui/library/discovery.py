@@ -67,11 +67,6 @@ class SessionEntry:
         """Name of the file without its suffix."""
         return os.path.splitext(os.path.basename(self.info.path))[0]
 
-    @property
-    def spec(self) -> str:
-        """Name of the session on the command line: ``PATH``, or ``PATH#ID``."""
-        return f"{self.info.path}#{self.info.id}" if self.info.id else self.info.path
-
     @cached_property
     def key(self) -> SessionKey:
         """Key that identifies the session among all files."""

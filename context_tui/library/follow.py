@@ -15,7 +15,7 @@ from threading import Event
 from context_tui.errors import UnreadableSession
 from context_tui.formats import opening
 from context_tui.formats.base import Advance, Scanner, scan
-from context_tui.formats.kit.files import FileChanged
+from context_tui.formats.kit.files import FileChanged, read_file_stamp
 from context_tui.formats.registry import FORMATS
 from context_tui.session.session import Session, SessionInfo
 
@@ -39,10 +39,6 @@ class SessionWatch:
         self._related_files = dict[str, bool]()
         self._related_files = self._find_related_files()
         self._stamp = self._read_stamps()
-
-    def stop(self) -> None:
-        """Make :meth:`wait_for_changes` end; any thread may call this."""
-        self._stop.set()
 
     def wait_for_changes(self) -> Iterator[None]:
         """Yield after each change to the files until the watch is stopped. Waiting takes no CPU time."""
@@ -102,15 +98,7 @@ class SessionWatch:
         return stamp != self._stamp
 
     def _read_stamps(self) -> tuple[object, ...]:
-        return tuple(map(_read_stamp, (self._path, f"{self._path}-wal", *self._related_files)))
-
-
-def _read_stamp(path: str) -> tuple[int, int, int] | None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns
+        return tuple(map(read_file_stamp, (self._path, f"{self._path}-wal", *self._related_files)))
 
 
 @dataclass
@@ -146,7 +134,7 @@ class GrowingSession:
 def follow_session(
     info: SessionInfo, watch: SessionWatch | None = None, notify: Callable[[str], object] = print
 ) -> Iterator[Session]:
-    """Yield the session as it is now, and again after every change, until interrupted or *watch* is stopped.
+    """Yield the session as it is now, and again after every change, until interrupted or *watch* ends.
 
     If a file becomes unreadable (while it is replaced, or after it was emptied), *notify* is called once with the
     reason, and the next change is awaited. Raises UnreadableSession if the session is unreadable at the start.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from context_tui.errors import UnreadableSession, WorkStopped, describe_failure
 from context_tui.formats.base import Format, Lister
-from context_tui.formats.opening import detect_format, make_scanner
+from context_tui.formats.opening import detect_format, find_main_session, make_scanner
 from context_tui.formats.registry import FORMATS, GuardedFormat
 from context_tui.library.cache import FileStamps, SessionCache, read_stamps
 from context_tui.library.discovery import IN_THIS_FILE, SessionEntry, build_session_key, find_title, is_database
@@ -234,7 +234,5 @@ def _find_parent(info: SessionInfo | None) -> str:
 
 
 def _find_main(infos: Sequence[SessionInfo], info: SessionInfo) -> SessionInfo | None:
-    mains = [each for each in infos if not each.parent]
-    if len(mains) == 1 or len(infos) == 1:
-        return (mains or infos)[0]
-    return next((each for each in mains if each.id == info.id), None)
+    same = (each for each in infos if not each.parent and each.id == info.id)
+    return find_main_session(infos) or next(same, None)

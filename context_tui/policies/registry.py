@@ -19,6 +19,7 @@ from context_tui.policies.base import PHASES, Belief, Params, Policy
 from context_tui.policies.parameters import validate_params
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
+from context_tui.text.files import read_text
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -124,9 +125,9 @@ def _find_plan_error(plan: Plan, name: str, context: Context) -> str:
 
 
 def _load_preset(name: str) -> Policy:
-    from context_tui.policies.toml import read_preset  # slow to import
+    from context_tui.policies.toml import parse_policy  # slow to import
 
-    return read_preset(name, find_policy)
+    return parse_policy(read_text("context_tui.policies", f"presets/{name}.toml"), name, find_policy)
 
 
 def _load_entry_point(loaded: Any) -> Any:

@@ -6,7 +6,6 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_args
 
@@ -30,12 +29,6 @@ _TYPE_NAMES = {
 }
 _UNION_TAGS = ("parts", "policy")
 """Tags that pydantic inserts in the path of an error for the kind of a rule."""
-
-
-def read_preset(name: str, find_policy: PolicyLookup) -> Policy:
-    """Read the built-in policy that is stored as a TOML file under this name."""
-    text = files("context_tui.policies").joinpath("presets", f"{name}.toml").read_text("utf-8")
-    return parse_policy(text, name, find_policy)
 
 
 def read_policy(path: Path, find_policy: PolicyLookup) -> Policy:

@@ -101,6 +101,11 @@ class SessionInfo:
     cwd: str = ""
     note: str = ""
 
+    @property
+    def spec(self) -> str:
+        """Name of the session on the command line: ``PATH``, or ``PATH#ID``."""
+        return f"{self.path}#{self.id}" if self.id else self.path
+
 
 @dataclass(frozen=True, eq=False)
 class Session:

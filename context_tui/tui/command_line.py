@@ -83,8 +83,7 @@ def _format_replay_options(options: StudySettings) -> list[str]:
 
 
 def _format_session_spec(session: Session) -> str:
-    info = session.info
-    name = f"{info.path}#{info.id}" if info.id else info.path or "SESSION"
+    name = session.info.spec or "SESSION"
     return f"./{name}" if name.startswith("-") else name
 
 

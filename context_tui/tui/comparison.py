@@ -120,11 +120,6 @@ class Lane:
         except PlanError:
             return self.policy
 
-    @property
-    def replay(self) -> Replay | None:
-        """The policy's last replay, or None if none was computed or the last one failed."""
-        return self.result.replay if self.result else None
-
 
 class ReplayTask(NamedTuple):
     """Work for a lane: to replay the policy or, if ``result`` is set, to add a price and a regret to that result."""
@@ -191,7 +186,8 @@ class PolicyComparison:
     @property
     def replay(self) -> Replay | None:
         """The selected policy's last replay, or None if none was computed or the last one failed."""
-        return self.selected_lane.replay
+        result = self.selected_lane.result
+        return result.replay if result else None
 
     @property
     def call_count(self) -> int:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 READ_STEP_S = 0.01
 """Seconds of reading before each check for a request to stop."""
-YIELD_S = 0.001
-"""Seconds of the default pause after each step."""
 SNAPSHOT_INTERVAL_S, SLOW_SNAPSHOT_INTERVAL_S, SLOW_SNAPSHOT_MESSAGES = 0.3, 1.0, 2_000
 """Seconds between snapshots, each of which redraws the screen: at first, and from this number of messages on."""
 FOLLOWED_MESSAGES_PER_S, MAX_FOLLOW_INTERVAL_S = 5_000, 3.0
@@ -59,9 +57,7 @@ class SessionLoader:
         self._growing: GrowingSession | None = None
         self._revised_from: int | None = None
 
-    def read(
-        self, post: PostReport, stop: Event, yield_turn: Callable[[], object] = lambda: time.sleep(YIELD_S)
-    ) -> None:
+    def read(self, post: PostReport, stop: Event, yield_turn: Callable[[], object]) -> None:
         """Read to the end of the session or until *stop* is set, passing snapshots or a failure to *post*.
 
         *yield_turn* is called after each short step of reading, and blocks until the next step may begin.

@@ -14,7 +14,7 @@ from context_tui.session.memory import from_messages
 from context_tui.tui.apply.screen import ApplyScreen, Phase
 from context_tui.tui.drafts import DraftEnding, Drafts, RequestedServer
 from context_tui.tui.widgets.reading_pane import ReadingPane
-from tests.tui.fakes import Shell, messages, until
+from tests.tui.fakes import Shell, messages, until, wrapped_text
 
 from .conftest import KEY, LiveServer, StartServer
 
@@ -39,7 +39,7 @@ def status(app: Shell[ApplyScreen]) -> str:
 
 
 def summary(app: Shell[ApplyScreen]) -> str:
-    return app.screen.query_one("#apply-summary", ReadingPane).wrapped_text
+    return wrapped_text(app.screen.query_one("#apply-summary", ReadingPane))
 
 
 @pytest.mark.parametrize("kind", ["anthropic", "openai"])

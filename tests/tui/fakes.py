@@ -22,6 +22,7 @@ from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.tui.terminal.cells import to_ascii
 from context_tui.tui.terminal.themes import DARK, LIGHT
+from context_tui.tui.widgets.reading_pane import ReadingPane
 from context_tui.tui.widgets.text_screen import show_help
 
 SECRET = "AKIAABCDEFGHIJKLMNOP"
@@ -155,3 +156,8 @@ def footer_fits(app: App[Any]) -> bool:
 def drawn(app: App[Any]) -> str:
     """The text on the screen as a terminal gets it."""
     return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+
+def wrapped_text(pane: ReadingPane) -> str:
+    """The text that a pane has wrapped so far, with a line break after each wrapped line."""
+    return "\n".join(line.drawn_text for line in pane._lines)

@@ -25,7 +25,7 @@ from context_tui.tui.apply.screen import ApplyScreen, Phase
 from context_tui.tui.apply.texts import format_checks, format_destination, format_draft_ending, format_progress
 from context_tui.tui.drafts import Drafts
 from context_tui.tui.widgets.reading_pane import ReadingPane
-from tests.tui.fakes import ENVIRONMENT, GOOD, SECRET, Server, Shell, drawn, footer_fits, planned, until
+from tests.tui.fakes import ENVIRONMENT, GOOD, SECRET, Server, Shell, drawn, footer_fits, planned, until, wrapped_text
 
 
 def screen(server: Server | None = None, *, policy: str = "defect-compact", **arguments: object) -> ApplyScreen:
@@ -39,7 +39,7 @@ def status(app: Shell[ApplyScreen]) -> str:
 
 
 def summary(app: Shell[ApplyScreen]) -> str:
-    return app.screen.query_one("#apply-summary", ReadingPane).wrapped_text
+    return wrapped_text(app.screen.query_one("#apply-summary", ReadingPane))
 
 
 async def test_an_extract_is_made_at_once_and_sends_nothing() -> None:

@@ -33,6 +33,7 @@ from context_tui.tui.timeline.context_events import (
 from context_tui.tui.timeline.marks import RowMarker
 from context_tui.tui.timeline.rows import Location, TimelineRows
 from context_tui.tui.view import View
+from tests.tui.fakes import wrapped_text
 from tests.tui.inspecting import CLEAR, DROP, app, eventful, opened, session, settled
 
 FALLS = "recorded context fell by 25,760: cleared results (inferred, 11 results)"
@@ -181,17 +182,17 @@ async def test_the_detail_says_what_happened_there_and_to_a_result() -> None:
         detail, timeline = running.screen.query_one(Detail), running.screen.query_one(Timeline)
         timeline.select_location(Location(DROP))
         await settled(pilot)
-        said = " ".join(detail.wrapped_text.split())
+        said = " ".join(wrapped_text(detail).split())
         assert FALLS in said and "cleared results (inferred): in messages 2 to 14" in said
         timeline.select_location(Location(made.facts.block_message[row], row))
         await settled(pilot)
-        said = " ".join(detail.wrapped_text.split())
+        said = " ".join(wrapped_text(detail).split())
         assert said.startswith(
             ". replaced by a placeholder: already cleared, inferred from a drop of the recorded size"
         )
         timeline.select_location(Location(CLEAR))
         await settled(pilot)
-        assert detail.wrapped_text.startswith("context cleared (/clear)")
+        assert wrapped_text(detail).startswith("context cleared (/clear)")
 
 
 def test_where_the_results_are_is_told_for_one_message_and_for_several() -> None:

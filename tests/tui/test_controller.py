@@ -38,7 +38,7 @@ def read(controller: Controller) -> None:
         controller.update_session(report)
 
     assert isinstance(controller.loader, SessionLoader)
-    controller.loader.read(take, Event())
+    controller.loader.read(take, Event(), lambda: None)
 
 
 def results(controller: Controller) -> list[Location]:
@@ -129,12 +129,12 @@ def test_each_compaction_is_announced_though_the_file_is_read_faster_than_it_is_
     for number in range(3):
         recording.user(f"more {number}")
         recording.write(tmp_path)
-        controller.loader.read(reports.append, Event())
+        controller.loader.read(reports.append, Event(), lambda: None)
         recording.assistant(text("found " * 500), use=usage(fresh=9_000))
         recording.boundary()
         recording.summary()
         recording.write(tmp_path)
-        controller.loader.read(reports.append, Event())
+        controller.loader.read(reports.append, Event(), lambda: None)
         for report in reports:  # the first is shown when the second has been read
             assert isinstance(report, SessionSnapshot)
             controller.update_session(report)

@@ -30,7 +30,7 @@ from context_tui.tui.search import find_all_text, find_text
 from context_tui.tui.timeline.marks import RowMark, RowMarker
 from context_tui.tui.timeline.rows import Location
 from context_tui.tui.view import View
-from tests.tui.fakes import drawn
+from tests.tui.fakes import drawn, wrapped_text
 from tests.tui.inspecting import session
 
 Block = dict[str, Any]
@@ -277,7 +277,7 @@ async def test_a_match_in_a_message_that_is_opened_later_is_shown() -> None:
         other = of({"type": "text", "text": "short"}, {"type": "text", "text": LONG})
         app.detail.show_document(other, Content("1"), Content(""))
         await pilot.pause()
-        assert "line 523456" in drawn(app) and "characters before this" in app.detail.wrapped_text
+        assert "line 523456" in drawn(app) and "characters before this" in wrapped_text(app.detail)
         await pilot.press("x")
         await pilot.pause()
         assert "line 523456" in drawn(app), "more of it is shown, at the same place"

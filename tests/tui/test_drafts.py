@@ -18,7 +18,7 @@ from context_tui.tui.apply.texts import format_draft_ending, format_drafts
 from context_tui.tui.drafts import Draft, DraftEnding, Drafts, compute_plan_key, find_initial_draft
 from context_tui.tui.widgets.dialogs import ChoicePrompt
 from context_tui.tui.widgets.reading_pane import ReadingPane
-from tests.tui.fakes import ENVIRONMENT, GOOD, Server, Shell, drawn, footer_fits, planned, until
+from tests.tui.fakes import ENVIRONMENT, GOOD, Server, Shell, drawn, footer_fits, planned, until, wrapped_text
 from tests.tui.inspecting import app as application
 from tests.tui.inspecting import inspector, settled
 
@@ -128,7 +128,7 @@ async def test_stopping_before_anything_came_leaves_no_draft() -> None:
         await pilot.press("escape")
         assert not app.first.drafts
         assert app.first.phase is Phase.READY
-        said = app.first.query_one("#apply-summary", ReadingPane).wrapped_text.replace("\n", " ")
+        said = wrapped_text(app.first.query_one("#apply-summary", ReadingPane)).replace("\n", " ")
         assert "the messages were sent to localhost:9. Press enter to send them again." in said
 
 
@@ -164,7 +164,7 @@ async def test_failing_again_in_one_burst_of_keys() -> None:
         assert len(server.bodies) == 2
         assert not app.first.drafts
         assert not app.answers
-        said = app.first.query_one("#apply-summary", ReadingPane).wrapped_text.replace("\n", " ")
+        said = wrapped_text(app.first.query_one("#apply-summary", ReadingPane)).replace("\n", " ")
         assert "Press enter to send the messages to localhost:9 again." in said
 
 

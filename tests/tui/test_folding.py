@@ -19,7 +19,7 @@ from context_tui.tui.inspector.timeline_frame import Legend
 from context_tui.tui.reader.detail import Detail
 from context_tui.tui.timeline.rows import TURN_HEAD, Location
 from context_tui.tui.timeline.turns import TurnSummaries
-from tests.tui.fakes import drawn, until
+from tests.tui.fakes import drawn, until, wrapped_text
 from tests.tui.inspecting import app, conversation, file_of, inspector, opened, session, settled
 from tests.tui.test_inspector_loading import INFO, Slow, slow
 
@@ -52,7 +52,7 @@ async def test_a_turn_is_folded_to_its_head_and_opened_again() -> None:
         assert head.startswith(" - ") and all(word in head for word in words), head
         (tokens,) = re.findall(r"\d,\d{3}", head)
         assert f"turn 2: messages 8 to 15, cal. {tokens} tokens" in " ".join(
-            screen.query_one(Detail).wrapped_text.split()
+            wrapped_text(screen.query_one(Detail)).split()
         )
         await pilot.press("z")
         assert screen.location == Location(8, TURN_HEAD) and timeline(screen).listed_count == every

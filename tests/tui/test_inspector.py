@@ -33,7 +33,7 @@ from context_tui.tui.reader.document import MAX_SHOWN_CHARS
 from context_tui.tui.timeline.rows import TURN_HEAD, Location
 from context_tui.tui.widgets.dialogs import ChoicePrompt, InputPrompt
 from context_tui.tui.widgets.text_screen import HelpScreen
-from tests.tui.fakes import drawn, footer_fits, until
+from tests.tui.fakes import drawn, footer_fits, until, wrapped_text
 from tests.tui.inspecting import app, conversation, inspector, session, settled
 from tests.tui.test_key_queue import burst
 
@@ -125,8 +125,8 @@ async def test_what_was_applied_is_told_until_a_policy_is_chosen() -> None:
         await until(pilot, lambda: screen.view.session.origin)
         await settled(pilot)
         assert screen.location == here and screen.controller.marker.find_mark(*here).verdict == "cleared"
-        assert "- cleared when the plan was applied" in screen.query_one(Detail).wrapped_text
-        assert "would be" not in screen.query_one(Detail).wrapped_text
+        assert "- cleared when the plan was applied" in wrapped_text(screen.query_one(Detail))
+        assert "would be" not in wrapped_text(screen.query_one(Detail))
         request = compute_next_request(plan, token_table=build_calibrated_table(plan.context.facts))
         told = (
             f"Applied defect-microcompact: next request ~{request.tokens_before:,} → ~{request.tokens_after:,} tokens"
@@ -240,8 +240,8 @@ async def test_one_key_sorts_wherever_the_focus_is_and_another_shows_more() -> N
         await pilot.press("space", "o")
         assert screen.view.by_size and isinstance(screen.focused, Detail)
         await pilot.press("o", "x", "end")
-        assert not screen.view.by_size and "press x" not in detail.wrapped_text
-        assert detail.wrapped_text.count("x") == MAX_SHOWN_CHARS + 1
+        assert not screen.view.by_size and "press x" not in wrapped_text(detail)
+        assert wrapped_text(detail).count("x") == MAX_SHOWN_CHARS + 1
 
 
 async def test_enter_goes_from_a_call_to_its_result_and_back() -> None:
@@ -503,13 +503,13 @@ async def test_what_was_believed_is_counted_once_while_the_cursor_moves(monkeypa
         for message in (43, 45, 3):
             screen.query_one(Timeline).select_location(Location(message))
             await until(pilot, partial(shows, message))
-            assert "context size before this message" not in detail.wrapped_text
+            assert "context size before this message" not in wrapped_text(detail)
         go.set()
-        await until(pilot, lambda: "context size before this message" in detail.wrapped_text)
+        await until(pilot, lambda: "context size before this message" in wrapped_text(detail))
         assert begun == [screen.view.session]
         screen.query_one(Timeline).select_location(Location(5))
         await until(pilot, partial(shows, 5))
-        assert "context size before this message" in detail.wrapped_text
+        assert "context size before this message" in wrapped_text(detail)
     assert len(begun) == 1
 
 

@@ -225,7 +225,7 @@ def test_a_readers_bug_becomes_a_message(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(opening, "make_scanner", lambda info: Broken())
     posted: list[SessionSnapshot | ReadFailure] = []
-    SessionLoader(INFO).read(posted.append, Event())
+    SessionLoader(INFO).read(posted.append, Event(), lambda: None)
     assert isinstance(posted[0], ReadFailure) and "KeyError" in posted[0].reason
 
 
@@ -238,9 +238,8 @@ def test_every_step_is_followed_by_a_rest(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_posts_are_paced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "make_scanner", lambda info: Slow(step=1, free=True))
-    monkeypatch.setattr("context_tui.tui.loading.YIELD_S", 0.0)
     posted: list[SessionSnapshot | ReadFailure] = []
-    SessionLoader(INFO).read(posted.append, Event())
+    SessionLoader(INFO).read(posted.append, Event(), lambda: None)
     assert len(posted) < 10 and isinstance(posted[-1], SessionSnapshot) and posted[-1].is_end
     assert len(posted[-1].rows.first) == len(posted[-1].session)
 

@@ -53,7 +53,7 @@ from context_tui.tui.rendering.layout import (
 from context_tui.tui.timeline.marks import RowMarker
 from context_tui.tui.timeline.rows import Location
 from context_tui.tui.view import View
-from tests.tui.fakes import drawn, until
+from tests.tui.fakes import drawn, until, wrapped_text
 from tests.tui.inspecting import app, file_of, inspector, session, settled
 from tests.tui.test_detail import Shows, call, of
 
@@ -210,14 +210,14 @@ async def test_v_shows_what_was_written_and_back() -> None:
     async with running.run_test(size=(80, 20)) as pilot:
         detail = running.detail
         await rendering(pilot, detail)
-        assert (
-            "First rotate the token, then read (https://a.b)." in detail.wrapped_text and "• one" in detail.wrapped_text
+        assert "First rotate the token, then read (https://a.b)." in wrapped_text(detail) and "• one" in wrapped_text(
+            detail
         )
         detail.toggle_raw()
-        assert detail.wrapped_text == "\n".join(part.text for part in build_document(subject, PLAIN_TEXT))
+        assert wrapped_text(detail) == "\n".join(part.text for part in build_document(subject, PLAIN_TEXT))
         assert "**rotate**" in drawn(running) and "as written" in str(detail.border_title)
         detail.toggle_raw()
-        assert "**rotate**" not in detail.wrapped_text and "as written" not in str(detail.border_title)
+        assert "**rotate**" not in wrapped_text(detail) and "as written" not in str(detail.border_title)
 
 
 async def test_v_counts_while_a_large_message_is_being_read() -> None:
@@ -228,9 +228,9 @@ async def test_v_counts_while_a_large_message_is_being_read() -> None:
         detail.show_loading(Content("7"), "reading the message…")
         detail.toggle_raw()
         await pilot.pause()
-        assert detail.wrapped_text == "reading the message…"
+        assert wrapped_text(detail) == "reading the message…"
         detail.show_document(of({"type": "text", "text": WRITTEN}), Content("7"), Content(""))
-        assert "**rotate**" in detail.wrapped_text
+        assert "**rotate**" in wrapped_text(detail)
 
 
 async def test_what_is_on_top_stays_when_it_is_shown_as_it_was_written() -> None:
@@ -360,7 +360,7 @@ async def test_a_match_that_is_not_in_a_message_leaves_it_rendered() -> None:
         await rendering(pilot, running.detail)
         running.detail.set_search_text("nowhere")
         await pilot.pause()
-        assert not running.detail.is_raw and "• one" in running.detail.wrapped_text
+        assert not running.detail.is_raw and "• one" in wrapped_text(running.detail)
 
 
 # Before and after
@@ -390,7 +390,7 @@ async def test_before_and_after_stand_side_by_side_where_there_is_room() -> None
         assert all(len(line) == 130 for line in drawn(running).split("\n"))
         await pilot.resize_terminal(80, 20)
         await pilot.pause()
-        shown = detail.wrapped_text
+        shown = wrapped_text(detail)
         assert shown.index("after, est. 21 tokens") < shown.index("before") < shown.index("import jwt")
         detail.toggle_raw()
         await pilot.resize_terminal(130, 20)
@@ -619,7 +619,7 @@ async def test_v_works_from_the_timeline_and_in_a_burst() -> None:
         assert detail.is_raw and "**rotate**" in drawn(running)
         await pilot.press("up", "v", "v", "down", "v", "up", "space", "v", "v", "escape")
         await settled(pilot)
-        assert not detail.is_raw and detail.location == screen.location and "First rotate" in detail.wrapped_text
+        assert not detail.is_raw and detail.location == screen.location and "First rotate" in wrapped_text(detail)
 
 
 # In a terminal, and as pictures

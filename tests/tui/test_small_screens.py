@@ -37,7 +37,7 @@ from context_tui.tui.widgets.dialogs import (
 from context_tui.tui.widgets.reading_pane import ReadingPane
 from context_tui.tui.widgets.text_screen import HelpScreen
 from tests.tui import inspecting
-from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until
+from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until, wrapped_text
 
 
 def at_least_ten(text: str) -> None:
@@ -148,7 +148,7 @@ async def test_problems_are_listed_with_place_reason_and_text(broken: Session) -
         assert not {c for c in shown.replace("\n", "") if unicodedata.category(c) in ("Cc", "Cf", "Cs")}
         assert footer_fits(app)
         await pilot.press("n", "n")
-        assert "more characters" in app.screen.query_one(ReadingPane).wrapped_text
+        assert "more characters" in wrapped_text(app.screen.query_one(ReadingPane))
         await pilot.press("p", "p", "escape")
         await until(pilot, lambda: app.answers)
 
@@ -179,7 +179,7 @@ async def test_help_lists_every_key_once_and_fits() -> None:
     app = Shell(HelpScreen([picker, PickerList(SessionListing([]), 0)], notes=["A note [/]."]))
     async with app.run_test(size=(60, 40)):
         pane = app.screen.query_one(ReadingPane)
-        lines = pane.wrapped_text.splitlines()
+        lines = wrapped_text(pane).splitlines()
         assert max(map(len, lines)) <= 58
         assert "A note [/]." in lines
         assert [line for line in lines if line and not line.startswith(" ")] == [

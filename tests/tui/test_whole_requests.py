@@ -20,7 +20,7 @@ from context_tui.tui.timeline.rows import Location
 from context_tui.tui.view import View
 from context_tui.tui.widgets.reading_pane import ReadingPane
 from tests.formats import request_logs
-from tests.tui.fakes import Shell
+from tests.tui.fakes import Shell, wrapped_text
 from tests.tui.tuning import Alone
 
 
@@ -35,7 +35,7 @@ async def test_a_request_as_it_was_sent(session: Session) -> None:
     app = Shell(build_full_screen("request", controller))
     async with app.run_test(size=(100, 30)):
         assert "Request 5 of 5, answered by message" in str(app.screen.query_one(Label).render())
-        text = app.screen.query_one(ReadingPane).wrapped_text
+        text = wrapped_text(app.screen.query_one(ReadingPane))
         assert text.startswith('{\n  "model": "claude-test"') and '"messages"' in text
     controller.change_view(controller.view.with_point(0))
     with pytest.raises(CommandRefused, match="No request before this point"):

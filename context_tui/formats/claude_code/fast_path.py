@@ -17,7 +17,7 @@ from context_tui.formats.claude_code.parsing import (
     METADATA_TYPES,
     ApiUsage,
     BoundedName,
-    Diagnostics,
+    find_cache_miss_reason,
     find_read_range,
     is_markup,
     normalize_usage,
@@ -67,7 +67,7 @@ class UsualMessage(msgspec.Struct, gc=False):
     content: list[UsualBlock] | str | None = None
     stop_reason: str | None = None
     usage: ApiUsage | None = None
-    diagnostics: Diagnostics | None = None
+    diagnostics: Any = None
 
 
 class UsualLine(msgspec.Struct, gc=False):
@@ -211,8 +211,8 @@ def make_fast_path(scanner: ClaudeCodeScanner) -> FastPath:
                         add_thinking(message, block.thinking or "", block.signature or "")
                 if api_message.model:
                     facts.model = api_message.model
-                if api_message.diagnostics is not None and (miss_reason := api_message.diagnostics.cache_miss):
-                    facts.cache_misses[message] = miss_reason
+                if api_message.diagnostics and (reason := find_cache_miss_reason(api_message.diagnostics)):
+                    facts.cache_misses[message] = reason
                 if api_message.usage is not None:
                     output = api_message.usage.output_tokens or 0
                     usage_so_far = usage_by_message.get(message)

@@ -43,23 +43,6 @@ class ApiUsage(msgspec.Struct):
     cache_creation: CacheCreation | None = None
 
 
-class MissReason(msgspec.Struct):
-    """The reason that the API gives for a prompt cache miss."""
-
-    type: BoundedName = None
-
-
-class Diagnostics(msgspec.Struct):
-    """The API's diagnostics for a request."""
-
-    cache_miss_reason: MissReason | None = None
-
-    @property
-    def cache_miss(self) -> str:
-        """The reason for a prompt cache miss, or "" if there was none."""
-        return (self.cache_miss_reason and self.cache_miss_reason.type) or ""
-
-
 class ApiMessage(msgspec.Struct):
     """The API message in a record, which may hold only some of its blocks. Usage and diagnostics are not validated."""
 

@@ -7,9 +7,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, Protocol
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance, Format, Scanner
@@ -19,7 +18,6 @@ from context_tui.formats.kit.documents import (
     DEFAULT_MESSAGE_LISTS,
     BrokenElement,
     Element,
-    MessageLists,
     Run,
     RunFinder,
     count_element_bytes,
@@ -102,13 +100,13 @@ class DocumentScanner:
         info: SessionInfo,
         shape: Callable[[], DocumentShape],
         *,
-        read_runs: RunReader | None = None,
+        read_runs: RunReader = read_runs,
         related_files: Sequence[Path] = (),
         needs_lookahead: bool = False,
     ) -> None:
         self._path, self._info, self._new_shape = path, info, shape
         self._is_resumable = not related_files and not needs_lookahead
-        self._read_runs, self.related_files = read_runs or make_run_reader(shape), tuple(related_files)
+        self._read_runs, self.related_files = read_runs, tuple(related_files)
         self._stamp = self._read_stamp()
         self._start_run(self._read_run())
 
@@ -163,7 +161,7 @@ class DocumentScanner:
         shape.read_metadata(run, builder)
         return (join_system(builder.facts), shape.parse_tools(run)), builder.facts.model, shape.parse_response(run)
 
-    def _read_stamp(self) -> tuple[tuple[int, int] | None, ...]:
+    def _read_stamp(self) -> tuple[files.FileStamp | None, ...]:
         return tuple(map(files.read_file_stamp, (self._path, *self.related_files)))
 
     def _read_run(self) -> Run:
@@ -212,16 +210,6 @@ def _append_response(run: Run, shape: DocumentShape) -> list[Element]:
     return [*run.elements, response]
 
 
-def get_message_lists(shape: Callable[[], DocumentShape]) -> MessageLists:
-    """Return the rules by which a format's message lists are found: its ``lists``, or the default ones."""
-    return cast(MessageLists, getattr(shape, "lists", DEFAULT_MESSAGE_LISTS))
-
-
-def make_run_reader(shape: Callable[[], DocumentShape]) -> RunReader:
-    """Return a function that reads all runs in a file, located by the message lists that *shape* declares."""
-    return lambda path: read_runs(path, partial(find_runs, lists=get_message_lists(shape)))
-
-
 def list_document_sessions(
     path: Path, name: str, shape: Callable[[], DocumentShape], runs: list[Run]
 ) -> list[SessionInfo]:
@@ -253,7 +241,7 @@ class DocumentFormat(Format):
 
     def find_runs(self, values: list[Element]) -> list[Run]:
         """Return the runs, each a message list with its metadata, among the JSON values of a file."""
-        return find_runs(values, get_message_lists(self.shape))
+        return find_runs(values, getattr(self.shape, "lists", DEFAULT_MESSAGE_LISTS))
 
     def read_runs(self, path: Path) -> list[Run]:
         """Read a file and return its runs, or raise UnreadableSession if it has none."""

@@ -51,13 +51,17 @@ def read_status(path: str | Path) -> os.stat_result:
         raise make_unreadable_error(path, error) from None
 
 
-def read_file_stamp(path: str | Path) -> tuple[int, int] | None:
-    """Return a file's modification time (ns) and size, which change when it is written, or None if it is missing."""
+FileStamp = tuple[int, int, int]
+"""Modification time (ns), size and inode of a file, some of which change when it is written or replaced."""
+
+
+def read_file_stamp(path: str | Path) -> FileStamp | None:
+    """Return the stamp of a file, or None if it is missing."""
     try:
         status = os.stat(path)
     except OSError:
         return None
-    return status.st_mtime_ns, status.st_size
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 MAX_RECORD_BYTES = 256 << 20

@@ -83,9 +83,8 @@ class OpencodeFormat(Format):
         source = _open_source(path, info)
         scanner = entry_scanner.EntryScanner(source, info, OpencodeShape)
         if not scanner.count:
-            spec = f"{path}#{info.id}" if info.id else str(path)
             searched = f"; none are in {source.messages}" if isinstance(source, TreeSource) else ""
-            raise UnreadableSession(f"{spec}: holds no messages{searched}")
+            raise UnreadableSession(f"{info.spec}: holds no messages{searched}")
         return scanner
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:

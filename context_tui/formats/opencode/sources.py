@@ -96,7 +96,7 @@ class TreeSource:
         """Return the folders with the session's files, whether they exist or not."""
         return [self.messages, *(self._parts / _get_stem(entry) for entry in kit_files.list_entries(self.messages))]
 
-    def _list_stamps(self) -> Iterator[tuple[str, tuple[int, int] | None]]:
+    def _list_stamps(self) -> Iterator[tuple[str, kit_files.FileStamp | None]]:
         for entry in kit_files.list_entries(self.messages):
             yield entry.name, kit_files.read_file_stamp(entry.path)
             for part in kit_files.list_entries(self._parts / _get_stem(entry)):

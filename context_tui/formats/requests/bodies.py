@@ -210,11 +210,6 @@ def copy_element(element: Element) -> Element:
     return element.copy() if isinstance(element, msgspec.Raw) else element
 
 
-def split_reply(api: ProviderApi, reply: dict[str, Any]) -> Sequence[Element]:
-    """Return *reply* as the messages that the next request will repeat."""
-    return list(reply.get("output") or []) if api is RESPONSES else [reply]
-
-
 def sign_element(shape: DocumentShape, element: Element, place: int) -> Signature:
     """Return a message's signature, or () for a message that contains only thinking."""
     try:

@@ -253,7 +253,8 @@ class Conversation:
         step.reply, step.probes = len(self.places), _cut_probes("\n".join(_read_texts(self, request.reply)))
         step.cleared_calls = _count_cleared_calls(request.run.get("response"))
         self.places.append(Place(step.exchange, (request.reply,), is_reply=True))
-        replies = bodies.split_reply(request.api, request.reply)
+        # The next request repeats the items of the reply, or the reply itself.
+        replies = list(request.reply.get("output") or []) if request.api is bodies.RESPONSES else [request.reply]
         self.items += [Item(step.reply, str(step.reply)) for _ in replies]
         self._elements += replies
 

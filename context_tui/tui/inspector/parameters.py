@@ -173,14 +173,6 @@ class ParameterPanel(Widget):
         if self.rows.current_parameter and self.curve.setting_name == self.selected:
             self.curve.set_current(self.rows.current_parameter.get_effective_value(values[self.selected]))
 
-    def change_value(self, step: int) -> None:
-        """Change the selected parameter by *step* steps, as a key does while another widget has the focus."""
-        self.rows.action_change_value(step)
-
-    def type_value(self) -> None:
-        """Let the user type a value for the selected parameter."""
-        self.rows.action_type()
-
     def _update_difference(
         self, policy: str, context: Context, values: dict[str, Any], outcome: PlanOutcome | None
     ) -> None:

@@ -349,7 +349,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     def action_change_value(self, step: int) -> None:
         if self._require_visible_settings():
-            self.query_one(ParameterPanel).change_value(step)
+            self.query_one(ParameterPanel).rows.action_change_value(step)
 
     def action_reset_value(self) -> None:
         if self._require_visible_settings():
@@ -357,7 +357,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     def action_type(self) -> None:
         if self._require_visible_settings():
-            self.query_one(ParameterPanel).type_value()
+            self.query_one(ParameterPanel).rows.action_type()
 
     def _require_visible_settings(self) -> bool:
         is_visible = self.query_one("#tuning").display

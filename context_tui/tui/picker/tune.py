@@ -32,7 +32,7 @@ class TuneScreen(TextScreen[None]):
 
     def __init__(self, agent: str, entries: Sequence[SessionEntry]) -> None:
         self._agent = agent
-        self._specs = [entry.spec for entry in entries[:MAX_SESSIONS]]
+        self._specs = [entry.info.spec for entry in entries[:MAX_SESSIONS]]
         sessions = format_count(len(self._specs), "session")
         self._waiting = f"Replaying many settings over {sessions}; this can take a minute. Press esc to stop.\n"
         super().__init__(sanitize(f"Tune {agent} over {sessions}"), [TextPart(self._waiting, "muted")])

@@ -204,12 +204,10 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
             self.call_later(self._show_rows, run.number, new_rows, sweep, is_done, error)
             new_rows = []
 
-        info = cache.session.info
         with self._replay_lock:
             try:
                 if cache.session_sweep is None:
-                    name = f"{info.path}#{info.id}" if info.id else info.path
-                    cache.session_sweep = SessionSweep(cache.session, name, cache.options)
+                    cache.session_sweep = SessionSweep(cache.session, cache.session.info.spec, cache.options)
                 posted_at, interval = time.monotonic(), UPDATE_INTERVAL_S
                 for row in sweep_settings(cache.session_sweep, run.settings, job.checkpoint):
                     new_rows.append(row)

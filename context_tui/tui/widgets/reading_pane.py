@@ -72,11 +72,6 @@ class ReadingPane(ScrollView, can_focus=True):
         self.show([TextPart(text)] if text else [], follow=follow)
         self.source_text = text
 
-    @property
-    def wrapped_text(self) -> str:
-        """The text wrapped so far, with a line break after each wrapped line."""
-        return "\n".join(line.drawn_text for line in self._lines)
-
     def on_resize(self, event: Resize) -> None:
         """Wrap the text again if the width has changed, keeping the same part at the top of the pane."""
         if self._compute_content_width() == self._width:

@@ -16,7 +16,7 @@ from context_tui.export.files import export
 from context_tui.formats.gemini_cli import GeminiCliFormat
 from context_tui.formats.opening import detect_format
 from context_tui.session.session import Session
-from context_tui.session.values import BlockFlag, MessageFlag
+from context_tui.session.values import BlockFlag, Kind, MessageFlag
 from tests.formats.growth import check_growth
 
 WHEN = "2026-03-01T10:00:00.000Z"
@@ -420,3 +420,12 @@ def test_what_is_written_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     other = export(ct.open_session(chats / "a.jsonl"), tmp_path / "r.json", "anthropic")
     monkeypatch.setenv("GEMINI_CLI_HOME", str(tmp_path))
     assert not export(ct.open_session(other.path), tmp_path / "o.jsonl", "gemini-cli").resume_command
+
+
+@pytest.mark.parametrize("results", [({}, {"tool_use_id": ""}), ({"tool_use_id": ""}, {}), ({}, {})])
+def test_results_without_ids_are_no_repetitions(results: tuple[dict[str, str], ...], tmp_path: Path) -> None:
+    first, second = ({"type": "tool_result", "content": "seen", **each} for each in results)
+    turns: list[tuple[str, Any]] = [("user", "go"), ("assistant", "a"), ("user", [first]), ("assistant", "b")]
+    messages = [{"role": role, "content": content} for role, content in [*turns, ("user", [second])]]
+    written = ct.open_session(export(ct.from_messages(messages), tmp_path / "out", "gemini-cli").path)
+    assert [*written.facts.kind].count(Kind.TOOL_RESULT) == 2

@@ -89,7 +89,7 @@ class GeminiLineShape:
             if isinstance(first, MessageRecord) and first.has_results and calls <= self._answered_calls:
                 # These are the responses as sent, recorded again.
                 return group_records(ReplacementRecord(first.key), OmittedMessage(key=first.key))
-            self._answered_calls |= calls
+            self._answered_calls |= calls - {""}  # a result without an id repeats no other
             self._history[first.key] = _summarize_message(messages)
         return parsed
 
@@ -114,7 +114,7 @@ class GeminiLineShape:
             messages += [replace(records[0], version=summary.version), *records[1:]]
         old_sent, new_sent = ([x for x in entries.items() if x[1].is_sent] for entries in (self._history, history))
         self._history = history
-        self._answered_calls = set(_find_answered_calls(messages))
+        self._answered_calls = set(_find_answered_calls(messages)) - {""}
         self._masked_calls.update(cleared_calls)
         remaining_entries = iter(new_sent)
         compacted = None if all(each in remaining_entries for each in old_sent) else parsed.compaction
@@ -205,7 +205,7 @@ def _parse_history(messages: list[Any]) -> HistoryRecord:
     ids = {parse_id(message.get("id")) for message in objects}
     objects = [_drop_results(each) if f"{parse_id(each.get('id'))}_response" in ids else each for each in objects]
     calls = (call for message in objects for call in list_objects(message.get("toolCalls")))
-    answered_ids = {parse_id(call.get("id")) for call in calls if call.get("result")}
+    answered_ids = {parse_id(call.get("id")) for call in calls if call.get("result")} - {""}
     parsed: list[MessageRecord | OmittedMessage] = []
     notes, keys, response_counts = list[str](), list[str](), Counter[str]()
     for number, message in enumerate(objects):

@@ -93,7 +93,7 @@ class _Writer:
             remaining = [block for block in remaining if not self._is_answer(block, answered_calls)]
             self._losses.add("messages with results and text split into two", 0 < len(remaining) < len(blocks))
             written_results = (block for block in remaining if block.get("type") == "tool_result")
-            answered_calls |= {str(block.get("tool_use_id")) for block in written_results}
+            answered_calls |= {str(block["tool_use_id"]) for block in written_results if block.get("tool_use_id")}
             if remaining or not blocks:
                 yield from self._build_user_records(index, remaining)
             answered = {}

@@ -160,6 +160,8 @@ def _write_context(form: Format, session: Session, temporary: Path, out: Path) -
     exportable = build_exportable(session, _read_messages(session), unsupported_reason)
     if all(first < 0 for first in exportable.session.facts.first_block):  # no messages, or none with a block
         raise _build_empty_error(exportable.losses)
+    if form.name != session.info.format:
+        exportable.session.facts.size_basis = None  # another agent has another system prompt
     losses_total = exportable.losses + form.write(exportable.session, temporary)
     if not weigh_context(exportable.session.context_at()) - losses_total.removed:
         raise _build_empty_error(losses_total)

@@ -79,7 +79,7 @@ class _Writer:
             if last_role == role == Role.USER and not summary and all(list_injected(facts, facts.blocks_of(message))):
                 self.losses.add("injected messages merged with the user message before them")
             last_role = role
-        if note := build_size_note(facts):
+        if note := build_size_note(facts, self.losses):
             yield {"type": SIZE_NOTE, "sessionId": self._session_id, **note}
 
     def _is_only_summary(self, message: int) -> bool:

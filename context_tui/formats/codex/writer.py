@@ -109,7 +109,7 @@ class _Writer:
                 self.losses.add("cache writes counted as new input", bool(usage.cache_write_5m + usage.cache_write_1h))
                 newest_sizes = (usage.context, usage.cache_read, usage.output, 0, usage.context + usage.output)
                 yield self._build_record("event_msg", self._build_token_count(newest_sizes))
-        note = build_size_note(facts)
+        note = build_size_note(facts, self.losses)
         if not any(self._totals) and (facts.window or note):
             token_count = self._build_token_count((0, 0, 0, 0, self._estimate_context()))
             yield self._build_record("event_msg", token_count | note)

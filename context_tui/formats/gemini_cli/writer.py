@@ -97,7 +97,7 @@ class _Writer:
             if remaining or not blocks:
                 yield from self._build_user_records(index, remaining)
             answered = {}
-        if note := build_size_note(self._facts):
+        if note := build_size_note(self._facts, self._losses):
             yield {"$set": note}
 
     @staticmethod

@@ -102,7 +102,7 @@ def write_export(session: Session, path: Path) -> Losses:
     created = [each["info"]["time"]["created"] for each in document.messages] or [1]
     info = {"id": document.session, "slug": f"exported-{document.session[-6:]}", "projectID": "global"}
     title, times = session.info.title or "Exported session", {"created": created[0], "updated": created[-1]}
-    info |= {"version": VERSION, "directory": document.folder, "title": title} | build_size_note(facts)
+    info |= {"version": VERSION, "directory": document.folder, "title": title} | build_size_note(facts, losses)
     write_json({"info": {**info, "time": times}, "messages": document.messages}, path)
     return losses
 

@@ -88,7 +88,7 @@ def _build_entry_bodies(session: Session, losses: Losses) -> Iterator[tuple[Entr
             yield _build_message_entry({"role": "user", "content": content}, time), time
         elif not results:
             yield _build_message_entry({"role": "user", "content": []}, time), time
-    if note := build_size_note(facts):
+    if note := build_size_note(facts, losses):
         yield {"type": "custom", "customType": SIZE_NOTE, "data": note}, max(facts.time, default=-1)
 
 

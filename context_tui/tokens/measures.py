@@ -77,9 +77,9 @@ class TokenTable:
     is_calibrated: bool = False
     get_factor: Callable[[int], float] = lambda kind: 1.0
 
-    def prompt_at(self, context: Context) -> tuple[int, int]:
-        """Return the tokens in the system prompt and in the tool schemas of a context, as far as the file has them."""
-        return self.prompts[find_prompt_row(context.facts, context.at)] if self.prompts else (0, 0)
+    def prompt_at(self, facts: Facts, at: int) -> tuple[int, int]:
+        """Return the tokens in the system prompt and tool schemas before message *at*, as far as the file has them."""
+        return self.prompts[find_prompt_row(facts, at)] if self.prompts else (0, 0)
 
     @property
     def label(self) -> str:

@@ -201,7 +201,7 @@ def build_report(
             "calls_range": fullness.calls_range,
             "effects": [effect._asdict() for effect in fullness.effects],
         },
-        "ruler": {"kind": measure, "name": name, "note": (sizes and sizes.note) or None},
+        "ruler": {"kind": measure, "name": name, "note": (sizes and sizes.note_at(context)) or None},
         "by_category": parts.by_category,
         "by_tool": [share._asdict() for share in parts.by_tool],
         "exact_requests": facts.holds_requests,

@@ -229,23 +229,27 @@ def measure_fixed(facts: Facts, table: TokenTable | None, points: Iterable[int])
     """Yield the tokens that no policy removes from the contexts before the messages *points*, which must ascend.
 
     By the first recorded request, these are all tokens beyond its content, but no more than the model's smallest
-    request. Before that request, and in files with whole requests, they are measured.
+    request or, if the model has changed, their share of that request. Before the first request, and in files with whole
+    requests, they are measured.
     """
-    first = None
+    first = 0
     if facts.requests and not facts.holds_requests:
         first_context = context_at(facts, facts.request_message[0])
         first = max(facts.requests[0].context - _measure_content(first_context, table), 0)
-    standing, row, smallest = _measure_standing(facts, table), 0, dict[int, int]()
+    standing, row, least = _measure_standing(facts, table), 0, dict[int, int]()
     for at in points:
         while row < len(facts.requests) and facts.request_message[row] < at:
             model, size = facts.request_model[row], facts.requests[row].context
-            if size > 0 and accounting.has_valid_size(facts, row):
-                smallest[model] = min(smallest.get(model, size), size)
+            if 0 < size < least.get(model, first) and accounting.has_valid_size(facts, row):
+                if model != facts.request_model[0]:
+                    content = _measure_content(context_at(facts, facts.request_message[row]), table)
+                    size = round(size * first / (first + content))
+                least[model] = size
             row += 1
         if facts.size_basis is not None:
             yield facts.size_basis.fixed
-        elif row and first is not None:
-            yield min(first, smallest.get(facts.request_model[row - 1], facts.requests[row - 1].context))
+        elif row and not facts.holds_requests:
+            yield least.get(facts.request_model[row - 1], first)
         else:
             yield standing + sum(measure_prompt_parts(facts, table, at))
 

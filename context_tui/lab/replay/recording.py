@@ -130,7 +130,7 @@ class Recording:
         self._inserted: dict[tuple[Insert, int], list[int]] = {}
         usages = (facts.requests[call.request] if call.request >= 0 else None for call in self.calls)
         self.recorded_sizes = [usage.context or None if usage else None for usage in usages]
-        self.fixed_sizes = [*measure_fixed(facts, self.table, (call.message + 1 for call in self.calls))]
+        self.fixed_sizes = [*measure_fixed(facts, self.table, (call.message for call in self.calls))]
         self.memo: dict[Any, Any] = {}
         self.windows: list[Window] = [session.window_at(call.message) for call in self.calls]
 

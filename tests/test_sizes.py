@@ -30,6 +30,7 @@ from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.measures import TokenTable, build_calibrated_table
 from tests.formats.recordings import Recording as Recorder
 from tests.formats.recordings import conversations
+from tests.small_sessions import NAMES, open_small
 
 SAMPLES = sorted(path for path in (Path(__file__).parents[1] / "sample_sessions").iterdir() if path.is_file())
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
@@ -92,6 +93,11 @@ def check_firing(recording: Recording, name: str, firing: Firing, sent: Context,
 def test_a_replay_and_a_plan_agree(path: Path) -> None:
     for session in open_sessions([path]):
         check_replays(session)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_replay_and_a_plan_agree_in_every_format(name: str, tmp_path: Path) -> None:
+    check_replays(open_small(name, tmp_path))
 
 
 @pytest.mark.slow

@@ -69,12 +69,10 @@ def calibrate(facts: Facts, checkpoint: Checkpoint = lambda: None) -> list[Calib
             rows.setdefault(model, []).append(row)
     calibrations = [_calibrate_model(facts, model, model_rows, checkpoint) for model, model_rows in rows.items()]
     usable = max((each for each in calibrations if each.usable), key=attrgetter("requests"), default=None)
-    return [
-        each
-        if usable is None or each.factors is not token_factors.PRIOR
-        else each._replace(factors=usable.factors, is_borrowed=True)
-        for each in calibrations
-    ]
+    for number, each in enumerate(calibrations):
+        if usable is not None and each.factors is token_factors.PRIOR:
+            calibrations[number] = each._replace(factors=usable.factors, is_borrowed=True)
+    return calibrations
 
 
 def _calibrate_model(facts: Facts, model: int, rows: list[int], checkpoint: Checkpoint) -> Calibration:

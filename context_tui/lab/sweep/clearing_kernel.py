@@ -165,8 +165,9 @@ class SweepTrack:
         starts = np.array(index.turn_starts, np.int64)
         appended = np.array(order[length_before:], np.int64)
         checkpoint_position = length_before + np.searchsorted(appended, self.checkpoints[begin:end])
-        rows, count = block.tolist(), self.recording.count_block_amount
-        added_tokens = [count(row, self.placeholder).tokens - count(row, replaced.get(row)).tokens for row in rows]
+        rows, table = block.tolist(), self.recording.table
+        counts = ((table.count_body(row, self.placeholder), table.count_block_tokens(context, row)) for row in rows)
+        added_tokens = [cleared - whole for cleared, whole in counts]
         return _Segment(
             begin,
             end,

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.measures import LARGE_BYTES, Row, best_of, session
 from context_tui.compaction.changes import collect_bodies
-from context_tui.lab.replay.amounts import convert_to_tokens, subtract_amounts
+from context_tui.lab.replay.amounts import subtract_amounts
 from context_tui.lab.replay.recording import Recording
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.builtin.defect import DefectMicrocompact, DefectMicrocompactParams
@@ -81,12 +81,11 @@ def naive(recording: Recording, policy: Policy, params: Params) -> tuple[list[in
             remaining.update(new)
             firings, forgot = firings + 1, at
         if at in calls:
-            call = recording.calls[calls[at]]
             replaced = {**now.replacements, **remaining}
             more = subtract_amounts(
                 recording.compute_amount(now.order, replaced), recording.compute_amount(now.order, now.replacements)
             )
-            size = max(recording.sizes[calls[at]] + convert_to_tokens(more, recording.get_weights(call.request)), 0)
+            size = max(recording.sizes[calls[at]] + more.tokens, 0)
             sizes.append(size)
             if recording.recorded_sizes[calls[at]] is not None:
                 reply, reported = at, size

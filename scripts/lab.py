@@ -226,19 +226,17 @@ def _list_tested_calibrations(labs: Sequence[Named]) -> list[tuple[str, Any]]:
     return [
         (each.name, calibration)
         for each in labs
-        for calibration in each.lab.recording.calibrations
+        for calibration in each.lab.recording.table.calibrations
         if calibration.error
     ]
 
 
 def _format_calibration(labs: Sequence[Named]) -> list[str]:
     tested = _list_tested_calibrations(labs)
-    untested = sum(not each.error for session_lab in labs for each in session_lab.lab.recording.calibrations)
+    untested = sum(not each.error for session_lab in labs for each in session_lab.lab.recording.table.calibrations)
     calibrated, plain = (
         [_get_median(each, attribute) for _, each in tested] for attribute in ("error", "error_bytes4")
     )
-    scaled = [scale.all for session_lab in labs for scale in session_lab.lab.recording.scales.values()]
-    low, high = min(scaled, default=1), max(scaled, default=1)
     lines = [
         "## Calibration: computed sizes compared with recorded ones",
         "",
@@ -252,9 +250,7 @@ def _format_calibration(labs: Sequence[Named]) -> list[str]:
         f"| calibrated | {median(calibrated):.1%} | {_compute_p95(calibrated):.1%} |",
         f"| bytes / 4 | {median(plain):.1%} | {_compute_p95(plain):.1%} |",
         "",
-        f"{len(tested)} models of sessions were tested; {untested} have too few requests for a test. For {len(scaled)}",
-        "models, the recorded prompts are smaller than the calibrated sizes of their content: a replay takes",
-        f"{low:.0%} to {high:.0%} of these sizes, and never removes more than was recorded.",
+        f"{len(tested)} models of sessions were tested; {untested} have too few requests for a test.",
         "",
         "| session | requests | median error | 95 % | bytes / 4: median | 95 % | why it is not used |",
         "|---|--:|--:|--:|--:|--:|---|",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -16,20 +17,12 @@ import context_tui as ct
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.errors import PlanError
 from context_tui.lab.price.pricing import price_replay
+from context_tui.lab.replay import recording as recording_module
 from context_tui.lab.replay.amounts import (
-    MIN_SCALE_RATIO,
-    RESULT,
-    TEXT,
-    THINKING,
     ZERO_AMOUNT,
     Amount,
     add_amounts,
-    build_amount,
-    convert_to_tokens,
-    count_block_amount,
-    fit_scale,
     resize_context,
-    scale_weights,
     subtract_amounts,
     sum_amounts,
 )
@@ -44,10 +37,12 @@ from context_tui.policies.parameter_space import build_params
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState, count_context_images
 from context_tui.policies.trigger_points import find_phases, iterate_runtime_states
-from context_tui.session.context import Context
-from context_tui.session.facts import Usage
+from context_tui.session.context import Body, Context
+from context_tui.session.facts import Facts, Usage
 from context_tui.session.session import Message, Session
+from context_tui.session.values import BlockFlag, Kind
 from context_tui.tokens.context_index import index_context
+from context_tui.tokens.measures import TokenMeasure, TokenTable
 from context_tui.tokens.running_sizes import count_past_reasoning
 from tests.formats import recordings, rollouts
 from tests.formats.recordings import call, conversations, reasoning, result, text, usage
@@ -133,14 +128,34 @@ def test_undoing_nothing_changes_nothing(tmp_path: Path, recording: recordings.R
 # -- the same as a loop that puts the whole history together at every moment
 
 
-def weights_of(*_: object) -> tuple[float, ...]:
-    """Simple weights, without a frame for requests, as the loop below cannot tell which messages answered one."""
-    return 1.5, 0.5, 1.0, 2.0, 1.25, 300.0, 0.0
+WEIGHTS: dict[int, float] = {Kind.TEXT: 1.5, Kind.THINKING: 0.5, Kind.TOOL_USE: 2.0, Kind.TOOL_RESULT: 1.25}
 
 
-def held(messages: list[Message]) -> Amount:
+def weigh(facts: Facts, row: int) -> int:
+    kind, size, text = facts.kind[row], facts.size[row], facts.text_bytes[row]
+    if kind == Kind.IMAGE or facts.block_flags[row] & BlockFlag.HAS_IMAGE:
+        return 300
+    if kind == Kind.THINKING:
+        return round(text // 4 * WEIGHTS[kind] + (size - text) // 4)
+    return round(size // 4 * WEIGHTS.get(kind, 0.0))
+
+
+def simple_table(facts: Facts) -> TokenTable:
+    """Simple sizes, without a frame for requests, as the loop below cannot tell which messages answered one."""
+
+    def count_body(row: int, body: Body) -> int:
+        return 0 if body.removed else round(body.size // 4 * WEIGHTS.get(facts.kind[row], 0.0))
+
+    blocks = array("l", (weigh(facts, row) for row in range(len(facts.kind))))
+    messages = array("l", (sum(blocks[row] for row in facts.blocks_of(message)) for message in range(len(facts))))
+    counters = count_body, lambda text: len(text.encode()) // 4, lambda part, is_tool: 0
+    table = TokenTable(TokenMeasure.CALIBRATED, "simple", "", blocks, *counters, messages=messages)
+    return replace(table, get_factor=lambda kind: WEIGHTS.get(kind, 0.0))
+
+
+def held(messages: list[Message]) -> int:
     facts = ct.from_messages(messages).facts
-    return sum_amounts(count_block_amount(facts, row) for row in range(len(facts.kind)))
+    return sum(weigh(facts, row) for row in range(len(facts.kind)))
 
 
 def identify(message: Message) -> str:
@@ -160,6 +175,7 @@ def naive(
     sizes, firings = list[int](), list[tuple[int, int, int]]()
     usages = dict(zip(facts.request_message, facts.requests, strict=True))
     guessed = {each.message: size for each, size in zip(recording.calls, recording.sizes, strict=True)}
+    fixed = {each.message: size for each, size in zip(recording.calls, recording.fixed_sizes, strict=True)}
     reported: Usage | None = None
     since = 0
     pending: list[tuple[int, list[Message], list[Message]]] = []
@@ -188,12 +204,13 @@ def naive(
                 recorded = [session.message(each) for each in range(at)]
                 replies = [session.message(each) for each in usages if each < at]
                 stay = sum((Counter(map(identify, these)) & Counter(map(identify, replies))).values())
-                content, outside = convert_to_tokens(held(recorded), weights_of()), recording.tokens_outside_file
-                unaccounted = guessed[call] - min(outside, guessed[call]) - content
+                known, content, least = set(map(identify, recorded)), held(recorded), min(fixed[call], guessed[call])
+                unaccounted = guessed[call] - least - content
                 removed = round(unaccounted * (1 - stay / len(replies))) if stay < len(replies) else 0
-                change = convert_to_tokens(subtract_amounts(held(these), held(recorded)), weights_of())
+                change = held([each for each in these if identify(each) in known]) - content
                 change = change - removed if change > 0 else min(change - removed, 0)
-                return max(guessed[call] + change, min(outside, guessed[call]))
+                inserted = held([each for each in these if identify(each) not in known])
+                return max(guessed[call] + change, least) + inserted
 
             sizes.append(of(messages, message))
             firings += [(at, of(before, message), of(after, message)) for at, before, after in pending]
@@ -230,7 +247,7 @@ def test_it_equals_a_loop_that_makes_everything_anew(
     if "keep_recent" in fields:
         given |= {"keep_recent": data.draw(st.integers(0, 3))}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Recording, "get_weights", weights_of)
+        patch.setattr(recording_module, "build_calibrated_table", simple_table)
         walk = walked(session, name, **given)
         sizes, firings, messages = naive(session, name, **given)
     assert walk.sizes == sizes
@@ -459,10 +476,9 @@ def test_what_makes_no_sense_is_refused(name: str, given: dict[str, Any], says: 
 
 
 def test_amounts_add_up() -> None:
-    one = (1, 2, 3, 4, 5, 6, 7)
+    one = Amount(1, 2, 3)
     assert add_amounts(one, subtract_amounts(ZERO_AMOUNT, one)) == ZERO_AMOUNT
     assert sum_amounts([one, one]) == add_amounts(one, one)
-    assert convert_to_tokens(one, (1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)) == 8
 
 
 @pytest.mark.parametrize(("recorded", "limited"), [(20_000, True), (400_000, False)])
@@ -476,30 +492,12 @@ def test_no_more_is_taken_out_than_was_recorded(tmp_path: Path, recorded: int, l
         made.assistant(text("done"), use=usage(recorded + 2_500 * (turn + 1)))
         made.user("and now?")
     session = made.open(tmp_path).with_window(recorded + 12_000)
-    assert (Recording(session).calibrations[0].factors.text <= 0.2) == limited
+    assert (Recording(session).table.calibrations[0].factors.text <= 0.2) == limited
     found = replay(session, "defect-compact", delay=0)
     recording = Recording(session)
-    summary = convert_to_tokens(build_amount(TEXT, recording.summary_tokens), recording.get_weights(0))
-    assert found.firings and min(found.sizes) >= recording.tokens_outside_file + summary
-
-
-@pytest.mark.parametrize(
-    ("calls", "scale"),
-    [
-        ([(50_000, 30_000, 10_000)] * 20, (1.0, 1.0)),
-        ([(50_000, 60_000, 0)] * 20, (1.0, 0.85)),
-        ([(50_000, 40_000, 20_000)] * 20, (0.5, 1.0)),
-        ([(50_000, 60_000, 20_000)] * 20, (0.0, 0.85)),
-        ([(50_000, 60_000, 0)] * 39 + [(10, 60_000, 0)], (1.0, 0.85 * MIN_SCALE_RATIO)),  # one is odd
-        ([(9_500, 10_000, 0)] * 20, (1.0, 1.0)),
-        ([(9_500, 0, 0)] * 20, (1.0, 1.0)),
-    ],
-)
-def test_what_factors_are_taken_by(calls: list[tuple[int, int, int]], scale: tuple[float, float]) -> None:
-    assert fit_scale(calls) == pytest.approx(scale)
-    thinking, whole = scale
-    by = scale_weights((1.0,) * 7, fit_scale(calls))
-    assert [by[place] for place in (TEXT, THINKING, RESULT)] == pytest.approx([whole, whole * thinking, whole])
+    summary = recording.table.convert_estimate(recording.summary_tokens)
+    sizes = [*zip(found.sizes, recording.fixed_sizes, strict=True)][found.firings[0].call :]
+    assert found.firings and all(size >= fixed + summary for size, fixed in sizes)
 
 
 def test_a_system_prompt_in_the_file_counts_where_no_size_is_recorded(tmp_path: Path) -> None:
@@ -515,24 +513,29 @@ def test_a_system_prompt_in_the_file_counts_where_no_size_is_recorded(tmp_path: 
 
 
 SAMPLES = ["coding-session.jsonl", "compacted-session.jsonl", "images-and-languages.jsonl", "agent-sdk-request.json"]
-amounts = st.tuples(*[st.integers(0, 50_000)] * 7)
+amounts = st.builds(Amount, *[st.integers(0, 50_000)] * 3)
 
 
 @given(size=st.integers(0, 200_000), outside=st.integers(0, 60_000), before=amounts, after=amounts)
 def test_a_resized_context_keeps_what_is_outside_its_messages(
     size: int, outside: int, before: Amount, after: Amount
 ) -> None:
-    assert resize_context(size, outside, before, before, weights_of()) == size
-    assert resize_context(size, outside, before, after, weights_of()) >= min(size, outside)
+    assert resize_context(size, outside, before, before) == size
+    inserted = after.inserted - before.inserted
+    assert resize_context(size, outside, before, after) >= min(size, outside) + inserted
 
 
 def test_tokens_of_no_message_go_with_the_requests_that_brought_them() -> None:
     """2,000 of 10,000 tokens are outside, 6,000 in messages; the other 2,000 came with four requests."""
-    weights = (1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0)
-    before = (6_000, 0, 0, 0, 0, 0, 4)
-    assert resize_context(10_000, 2_000, before, (3_000, 0, 0, 0, 0, 0, 4), weights) == 7_000
-    assert resize_context(10_000, 2_000, before, (3_000, 0, 0, 0, 0, 0, 1), weights) == 5_500
-    assert resize_context(10_000, 2_000, before, (500, 0, 0, 0, 0, 0, 0), weights) == 2_500
+    before = Amount(6_000, 4, 0)
+    assert resize_context(10_000, 2_000, before, Amount(3_000, 4, 0)) == 7_000
+    assert resize_context(10_000, 2_000, before, Amount(3_000, 1, 0)) == 5_500
+    assert resize_context(10_000, 2_000, before, Amount(500, 0, 0)) == 2_500
+
+
+def test_what_is_inserted_comes_on_top_of_what_stays() -> None:
+    """The content measures more than the request recorded: a summary is not offset by what is removed too much."""
+    assert resize_context(10_000, 2_000, Amount(9_500, 4, 0), Amount(0, 0, 700)) == 2_700
 
 
 @pytest.mark.parametrize("recorded", ["keep", "ignore"])
@@ -543,7 +546,7 @@ def test_no_replay_removes_what_no_policy_can(spec: str, recorded: CompactionHan
         if not policy.phases:
             continue
         made = replay_recording(recording, policy, build_params(policy, {}), recorded=recorded)
-        floors = [min(recording.tokens_outside_file, size) for size in made.baseline]
+        floors = map(min, recording.fixed_sizes, made.baseline)
         assert all(size >= floor for size, floor in zip(made.sizes, floors, strict=True)), name
         assert all(min(each.dropped, each.summarised, each.after) >= 0 for each in made.firings), name
 
@@ -580,7 +583,6 @@ def test_a_call_beside_the_conversation_stays_as_recorded(tmp_path: Path) -> Non
     """A firing that is due there shows in the next call of the conversation, which reads its cache."""
     session = glitched(tmp_path)
     recording = Recording(session)
-    assert not recording.scales  # the smaller call does not tell the size of the conversation's content
     made = replay(recording, "codex", trigger_at_most=52_000)
     beside = made.baseline.index(12_546)
     [firing] = made.firings

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import context_tui as ct
+from context_tui.lab.replay import recording as recording_module
 from context_tui.lab.replay.history import ReplayHistory, VersionedBodies
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import CompactionHandling
@@ -25,7 +26,7 @@ from context_tui.session.values import Kind
 from context_tui.tokens.context_index import ContextIndex, index_context
 from tests.formats import recordings
 from tests.formats.recordings import conversations
-from tests.test_replay import SUMMARY, fixtures, naive, walked, weights_of
+from tests.test_replay import SUMMARY, fixtures, naive, simple_table, walked
 
 SOMETIMES: dict[str, dict[str, list[Any]]] = {
     "keep": {
@@ -90,7 +91,7 @@ def test_rules_of_parts_equal_a_loop_that_makes_everything_anew(
 ) -> None:
     session = recording.open(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Recording, "get_weights", weights_of)
+        patch.setattr(recording_module, "build_calibrated_table", simple_table)
         walk = walked(session, policy)
         sizes, firings, _ = naive(session, policy)
     assert walk.sizes == sizes

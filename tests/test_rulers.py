@@ -16,6 +16,7 @@ from context_tui.cli.inspect import build_report
 from context_tui.compaction.changes import UniformChanges
 from context_tui.compaction.next_request import compute_next_request
 from context_tui.errors import ExitCode, MeasureError
+from context_tui.lab.replay.recording import Recording
 from context_tui.session.context import REMOVED_BODY, Body
 from context_tui.session.session import Session
 from context_tui.session.token_factors import PRIOR
@@ -137,6 +138,26 @@ def test_too_few_requests_name_the_reason(tmp_path: Path) -> None:
     assert sizes.note == "typical factors: only 3 of the model's requests recorded a size; 12 are needed"
 
 
+def test_a_new_model_takes_the_factors_of_another_and_its_share_of_what_always_stays(tmp_path: Path) -> None:
+    """The new model counts a fifth of the tokens, so that its requests are smaller than the other's system prompt."""
+    made = Provider(base=20_000)
+    made.user("do it")
+    made.steps(30)
+    made.model, made.rate, made.context = "claude-fable-5", 0.2, made.context / 5
+    made.steps(2)
+    session = made.recording.open(tmp_path)
+    table = build_calibrated_table(session.facts)
+    first, second = table.calibrations
+    assert second.is_borrowed and second.factors is first.factors and not second.usable
+    earlier, later = session.context_at(session.facts.request_message[20]), session.context_at()
+    assert table.note_at(earlier).startswith("±0.")
+    assert table.note_at(later) == f"factors of another model: {second.reason}"
+    assert measure_context(later, table).measure == "factors of another model"
+    assert measure_context(earlier, table).fixed == pytest.approx(20_000, abs=300)
+    assert measure_context(later, table).fixed == pytest.approx(4_000, abs=100)
+    assert Recording(session).fixed_sizes[-1] == measure_context(later, table).fixed
+
+
 def test_what_was_cleared_before_takes_what_stands_in_its_place(tmp_path: Path) -> None:
     made = Provider(base=90_000)
     made.user("do it")
@@ -245,7 +266,7 @@ def test_exact_sizes_are_those_of_the_texts() -> None:
     )
     sizes, count = measure_exactly(session), load_tokenizer("").count
     assert list(sizes.blocks) == [2, 1, count('Read{"path":"x.py"}'), 2]
-    assert sizes.description == "o200k (not this model's tokenizer)" and sizes.label == "o200k"
+    assert sizes.describe(session.context_at()) == "o200k (not this model's tokenizer)" and sizes.label == "o200k"
     assert sizes.count_body(3, Body.from_text("hello world hello")) == 3 and sizes.count_text("hello") == 1
     check_sums(session, sizes)
 

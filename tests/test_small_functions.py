@@ -41,7 +41,7 @@ from context_tui.lab.price.cache import CacheRequest, PromptCache
 from context_tui.lab.price.pricing import FiringPrice
 from context_tui.lab.price.rates import build_rate_table, find_rates
 from context_tui.lab.price.report import compute_break_even_clearing, format_break_even, format_break_even_calls
-from context_tui.lab.replay.amounts import fit_scale, resize_context, scale_weights
+from context_tui.lab.replay.amounts import Amount, resize_context
 from context_tui.lab.replay.backtest import BacktestResult, find_explaining_threshold
 from context_tui.policies.base import parse_names
 from context_tui.policies.block_index import PrefixSums
@@ -313,24 +313,11 @@ def build_sizes() -> Iterable[Any]:
         yield [account.tokens, account.origin, list(account.parts), list(account.size)]
         for removed, replies in product((0, 1, 2_500, 9_000), (0, 1, 4)):
             yield [*account.resize(removed, replies), *account.resize(removed, replies).add(700, 90)]
-    calls: tuple[list[tuple[int, int, int]], ...] = (
-        [],
-        [(100, 0, 0)],
-        [(100, 90, 1)],
-        [(5_000, 4_000, 2)],
-        [(3_000, 4_000, 900)],
-        [(9_000, 9_500, 1_000)] * 21,
-    )
-    calls += ([(10, 0, 40)], [(10_000, 20_000, 0), (100, 90, 5)], [(n * 900, n * 1_000, n % 3) for n in range(41)])
-    for each in calls:
-        scale = fit_scale(each)
-        yield [list(scale), str(scale), scale_weights((1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0), scale)]
-    weights = (0.3, 0.2, 0.1, 0.4, 0.25, 1_500.0, 4.0)
-    before = (900, 80, 70, 60, 5_000, 1, 4)
+    before = Amount(6_000, 4, 0)
     for after, size in product(
-        ((0,) * 7, before, (100, 80, 70, 60, 500, 0, 3), (2_000, 0, 0, 0, 0, 2, 6)), (100, 4_000, 9_000)
+        (Amount(0, 0, 0), before, Amount(700, 3, 0), Amount(2_000, 6, 900)), (100, 4_000, 9_000)
     ):
-        yield resize_context(size, 900, before, after, weights)
+        yield resize_context(size, 900, before, after)
     parts = {"system": 30, "tools": 20, "not_in_file": 10, "user": 7, "thinking": 0, "tool_result": 33}
     yield [fit_categories(parts, size) for size in (0, 10, 59, 60, 61, 100, 1_000)]
     yield [fit_categories(dict.fromkeys(parts, 0) | {"system": 9}, size) for size in (0, 9, 10)]

@@ -140,7 +140,7 @@ def build_report(
     fullness = compute_fullness(session, context, parts, sizes)
     in_context = index_context(context).total + estimate_prompt(facts, context.at)
     if sizes:
-        in_context = sizes.compute_prefix_sums(context)[-1] + sum(sizes.prompt_at(context))
+        in_context = sizes.compute_prefix_sums(context)[-1] + sum(sizes.prompt_at(facts, context.at))
     cache_history = find_cache_breaks(session)
     report: dict[str, Any] = {
         "schema": "context-tui.inspect/1",
@@ -201,7 +201,7 @@ def build_report(
             "calls_range": fullness.calls_range,
             "effects": [effect._asdict() for effect in fullness.effects],
         },
-        "ruler": {"kind": measure, "name": name, "note": (sizes and sizes.note) or None},
+        "ruler": {"kind": measure, "name": name, "note": (sizes and sizes.note_at(context)) or None},
         "by_category": parts.by_category,
         "by_tool": [share._asdict() for share in parts.by_tool],
         "exact_requests": facts.holds_requests,

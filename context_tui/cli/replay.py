@@ -61,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
 def build_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyBacktest]) -> dict[str, Any]:
     """Build the JSON report on several replays of a session (schema ``context-tui.replay/1``)."""
     session, recording = lab.session, lab.recording
-    main_calibration = max(recording.calibrations, key=lambda result: result.requests, default=None)
+    main_calibration = max(recording.table.calibrations, key=lambda result: result.requests, default=None)
     return {
         "schema": "context-tui.replay/1",
         "session": build_session_name(session),
@@ -73,8 +73,7 @@ def build_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
             for call, size, window in zip(recording.calls, recording.recorded_sizes, recording.windows, strict=True)
         ],
         "calibration": build_calibration_report(main_calibration) if main_calibration else None,
-        "calibrations": [build_calibration_report(result) for result in recording.calibrations],
-        "scaled": {model: scale._asdict() for model, scale in recording.scales.items()},
+        "calibrations": [build_calibration_report(result) for result in recording.table.calibrations],
         "backtest": [
             {
                 **pick_fields(result, ("message", "kind", "trigger", "recorded", "testable", "off_by", "why")),
@@ -213,17 +212,15 @@ def _format_price_lines(lab: Lab, studies: Sequence[Study]) -> list[str]:
 
 
 def _format_measure(recording: Recording) -> str:
-    usable = [each for each in recording.calibrations if each.usable and each.error]
+    usable = [each for each in recording.table.calibrations if each.usable and each.error]
     if not any(recording.recorded_sizes):
         return "sizes: estimated with typical factors, as this session records none"
     text = "sizes under a policy: recorded size - calibrated size of the removed content"
-    scales = ", ".join(map(str, recording.scales.values()))
-    scaled = f"; scaled by {scales}, as recorded prompts are smaller than their calibrated content" if scales else ""
     if not usable:
-        fallback = max(recording.calibrations, key=lambda each: each.requests).fallback
-        return f"{text} (not calibrated on this session: {fallback} are used{scaled})"
+        fallback = max(recording.table.calibrations, key=lambda each: each.requests).fallback
+        return f"{text} (not calibrated on this session: {fallback} are used)"
     errors = ", ".join(f"{each.error.median:.1%}" for each in usable if each.error)
-    return f"{text} (median error {errors}{scaled})"
+    return f"{text} (median error {errors})"
 
 
 def _build_policy_row(study: Study) -> tuple[object, ...]:

@@ -11,6 +11,7 @@ from context_tui.compaction.changes import UniformChanges, collect_bodies
 from context_tui.compaction.plan import Plan
 from context_tui.session.values import Kind
 from context_tui.tokens import context_size
+from context_tui.tokens.accounting import find_fixed_blocks
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import estimate_text
 from context_tui.tokens.measures import TokenTable
@@ -93,7 +94,9 @@ def _measure_removed_tokens(plan: Plan, table: TokenTable) -> int:
             return sum(map(table.blocks.__getitem__, rows)) - len(rows) * table.count_body(rows[0], changes.change.body)
     removed = sum(sums[positions.stop] - sums[positions.start] for positions in plan.dropped_ranges)
     position_of = index_context(context).position_of if plan.dropped_ranges and changes else {}
+    fixed_blocks = find_fixed_blocks(context.facts)
     for row, body in collect_bodies(changes).items():
-        if not plan.dropped_ranges or not plan.find_action(position_of[context.facts.block_message[row]]):
+        is_dropped = plan.dropped_ranges and plan.find_action(position_of[context.facts.block_message[row]])
+        if not is_dropped and row not in fixed_blocks:
             removed += table.count_block_tokens(context, row) - table.count_body(row, body)
     return removed

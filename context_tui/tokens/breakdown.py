@@ -17,9 +17,8 @@ from context_tui.session.facts import Facts, epoch_at, prompt_at
 from context_tui.session.markers import split_text
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, Checkpoint, Kind, MessageFlag, Role
-from context_tui.tokens.accounting import estimate_prompt_parts
 from context_tui.tokens.context_index import index_context
-from context_tui.tokens.context_size import ContextAccount, measure_context
+from context_tui.tokens.context_size import ContextAccount, measure_context, measure_prompt_parts
 from context_tui.tokens.estimators import bytes4, bytes_to_tokens35, count_block_tokens
 from context_tui.tokens.measures import TokenMeasure, TokenTable
 
@@ -174,7 +173,7 @@ def compute_breakdown(
     """
     facts, sums = context.facts, index_context(context)
     categories = dict.fromkeys(CATEGORIES, 0)
-    prompt = estimate_prompt_parts(facts, context.at) if table is None else table.prompt_at(context)
+    prompt = measure_prompt_parts(facts, table, context.at)
     categories["system"], categories["tools"] = prompt
     categories["not_in_file"], categories["put_back"] = not_in_file or 0, put_back
     calls: dict[str, int] = defaultdict(int)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from statistics import median
 from typing import NamedTuple
 
@@ -31,12 +32,14 @@ class Calibration(NamedTuple):
     Attributes:
         model: name of the model; empty if none is recorded.
         requests: number of requests to the model that have a recorded size.
-        factors: fitted to all requests; if not ``usable``, typical factors, or factors fitted to very few requests.
+        factors: fitted to all requests; if not ``usable``, those of another model, typical ones, or fitted to very few
+            requests.
         error: error when factors from the first half of the requests predict the second half; None if untested.
         error_bytes4: error when ``bytes/4`` predicts the same sizes.
         usable: whether the factors are accurate enough to rely on; if not, ``reason`` says why.
         output_overheads: tokens of a request beyond the recorded output of the last reply, in the same turn and in a
             new one; None where the content of replies predicts requests better, as hidden reasoning is not sent again.
+        is_borrowed: whether the factors are those of another model of the session.
     """
 
     model: str
@@ -47,11 +50,13 @@ class Calibration(NamedTuple):
     usable: bool
     reason: str
     output_overheads: tuple[float | None, float | None] = (None, None)
+    is_borrowed: bool = False
 
     @property
     def fallback(self) -> str:
         """Name for the factors in use if the calibration is not usable."""
-        return "factors of few requests" if self.factors.intervals else "typical factors"
+        own = "factors of few requests" if self.factors.intervals else "typical factors"
+        return "factors of another model" if self.is_borrowed else own
 
 
 def calibrate(facts: Facts, checkpoint: Checkpoint = lambda: None) -> list[Calibration]:
@@ -62,7 +67,12 @@ def calibrate(facts: Facts, checkpoint: Checkpoint = lambda: None) -> list[Calib
         checkpoint()
         if facts.requests[row].context:
             rows.setdefault(model, []).append(row)
-    return [_calibrate_model(facts, model, model_rows, checkpoint) for model, model_rows in rows.items()]
+    calibrations = [_calibrate_model(facts, model, model_rows, checkpoint) for model, model_rows in rows.items()]
+    usable = max((each for each in calibrations if each.usable), key=attrgetter("requests"), default=None)
+    for number, each in enumerate(calibrations):
+        if usable is not None and each.factors is token_factors.PRIOR:
+            calibrations[number] = each._replace(factors=usable.factors, is_borrowed=True)
+    return calibrations
 
 
 def _calibrate_model(facts: Facts, model: int, rows: list[int], checkpoint: Checkpoint) -> Calibration:

@@ -8,8 +8,7 @@ into the new context without a record of it is predicted.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import accumulate
 from typing import NamedTuple
@@ -21,7 +20,7 @@ from context_tui.session.values import BlockFlag, Kind, MessageFlag
 from context_tui.tokens import accounting
 from context_tui.tokens.accounting import BelievedSize
 from context_tui.tokens.context_index import index_context
-from context_tui.tokens.estimators import count_block_tokens
+from context_tui.tokens.estimators import bytes4, count_block_tokens
 from context_tui.tokens.measures import TokenMeasure, TokenTable
 from context_tui.tokens.restored_files import RESTORED_ERROR, Restoration, use_estimate
 
@@ -175,9 +174,9 @@ def measure_context(context: Context, token_table: TokenTable | None = None) -> 
 def _measure_context(context: Context, table: TokenTable | None) -> ContextAccount:
     facts, basis = context.facts, context.facts.size_basis
     content = _measure_content(context, table)
-    prompt = sum(table.prompt_at(context) if table else accounting.estimate_prompt_parts(facts, context.at))
+    prompt = sum(measure_prompt_parts(facts, table, context.at))
     has_first_request = bool(facts.requests) and facts.request_message[0] < context.at  # later ones are not known yet
-    fixed = _measure_fixed(context, table, prompt, has_first_request)
+    [fixed] = measure_fixed(facts, table, [context.at])
     requests = count_requests_before(context)[-1]
     unaccounted = 0
     if basis is not None:
@@ -188,7 +187,7 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
             unaccounted = round(unaccounted * requests / replies)
     not_in_file = None
     if has_first_request or basis is not None:
-        not_in_file = 0 if facts.holds_requests else max(fixed - prompt - _measure_standing(context, table), 0)
+        not_in_file = 0 if facts.holds_requests else max(fixed - prompt - _measure_standing(facts, table), 0)
     recorded, appended = _find_recorded_size(context, table)
     put_back = error = 0
     can_predict = has_first_request and basis is None and not facts.holds_requests
@@ -229,36 +228,42 @@ def _predict_put_back(
     return unaccounted, hidden + restored, hidden + round(RESTORED_ERROR * restored)
 
 
-def _measure_fixed(context: Context, table: TokenTable | None, prompt: int, has_first_request: bool) -> int:
-    """Return the tokens that every context contains, by the first recorded request unless the file has whole requests.
+def measure_fixed(facts: Facts, table: TokenTable | None, points: Iterable[int]) -> Iterator[int]:
+    """Yield the tokens that no policy removes from the contexts before the messages *points*, which must ascend.
 
-    *prompt* is the number of tokens in the system prompt and tools, as far as the file has them.
+    By the first recorded request, these are all tokens beyond its content, but no more than the model's smallest
+    request or, if the model has changed, their share of that request. Before the first request, and in files with whole
+    requests, they are measured.
     """
-    facts = context.facts
-    if facts.size_basis is not None:
-        return facts.size_basis.fixed
-    if has_first_request and not facts.holds_requests:
-        first = context_at(facts, facts.request_message[0])
-        first_fixed = max(facts.requests[0].context - _measure_content(first, table), 0)
-        end = bisect_left(facts.request_message, context.at)
-        return min(first_fixed, find_smallest_request(facts, facts.request_model[end - 1], end))
-    return prompt + _measure_standing(context, table)
+    first = 0
+    if facts.requests and not facts.holds_requests:
+        first_context = context_at(facts, facts.request_message[0])
+        first = max(facts.requests[0].context - _measure_content(first_context, table), 0)
+    standing, row, least = _measure_standing(facts, table), 0, dict[int, int]()
+    for at in points:
+        while row < len(facts.requests) and facts.request_message[row] < at:
+            model, size = facts.request_model[row], facts.requests[row].context
+            if 0 < size < least.get(model, first) and accounting.has_valid_size(facts, row):
+                if model != facts.request_model[0]:
+                    content = _measure_content(context_at(facts, facts.request_message[row]), table)
+                    size = round(size * first / (first + content))
+                least[model] = size
+            row += 1
+        if facts.size_basis is not None:
+            yield facts.size_basis.fixed
+        elif row and not facts.holds_requests:
+            yield least.get(facts.request_model[row - 1], first)
+        else:
+            yield standing + sum(measure_prompt_parts(facts, table, at))
 
 
-def _measure_standing(context: Context, table: TokenTable | None) -> int:
-    rows = accounting.find_standing_blocks(context.facts)
-    return sum(table.blocks[row] if table else count_block_tokens(context, row) for row in rows)
+def measure_prompt_parts(facts: Facts, table: TokenTable | None, at: int) -> tuple[int, int]:
+    """Return the tokens in the system prompt and in the tools before message *at*, as far as the file has them."""
+    return table.prompt_at(facts, at) if table else accounting.estimate_prompt_parts(facts, at)
 
 
-def find_smallest_request(facts: Facts, model: int, end: int) -> int:
-    """Return the smallest recorded size of a model's requests before request *end*, or else the last request's size."""
-    smallest = 0
-    for row in range(end):
-        size = facts.requests[row].context
-        is_smaller = 0 < size < smallest or size > 0 == smallest
-        if is_smaller and facts.request_model[row] == model and accounting.has_valid_size(facts, row):
-            smallest = size
-    return smallest or facts.requests[end - 1].context
+def _measure_standing(facts: Facts, table: TokenTable | None) -> int:
+    return sum(table.blocks[row] if table else bytes4(facts, row) for row in accounting.find_standing_blocks(facts))
 
 
 def _measure_content(context: Context, table: TokenTable | None) -> int:

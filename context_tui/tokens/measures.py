@@ -77,9 +77,9 @@ class TokenTable:
     is_calibrated: bool = False
     get_factor: Callable[[int], float] = lambda kind: 1.0
 
-    def prompt_at(self, context: Context) -> tuple[int, int]:
-        """Return the tokens in the system prompt and in the tool schemas of a context, as far as the file has them."""
-        return self.prompts[find_prompt_row(context.facts, context.at)] if self.prompts else (0, 0)
+    def prompt_at(self, facts: Facts, at: int) -> tuple[int, int]:
+        """Return the tokens in the system prompt and tool schemas before message *at*, as far as the file has them."""
+        return self.prompts[find_prompt_row(facts, at)] if self.prompts else (0, 0)
 
     @property
     def label(self) -> str:
@@ -88,10 +88,15 @@ class TokenTable:
             return self.name
         return "cal." if self.is_calibrated else "est."
 
-    @property
-    def description(self) -> str:
-        """Name of the measure, followed by its accuracy."""
-        return f"{self.name} ({self.note})" if self.note else self.name
+    def describe(self, context: Context) -> str:
+        """Return the name of the measure, followed by its accuracy in a context."""
+        note = self.note_at(context)
+        return f"{self.name} ({note})" if note else self.name
+
+    def note_at(self, context: Context) -> str:
+        """Return the note on the accuracy of the measure for the model of a context."""
+        has_own_note = context.facts.holds_requests or context.facts.size_basis or not self.calibrations
+        return self.note if has_own_note else format_calibration(self.calibration_at(context))
 
     def count_block_tokens(self, context: Context, row: int) -> int:
         """Return the tokens that a block has in a context, where its body may be replaced.

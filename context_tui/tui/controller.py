@@ -160,7 +160,7 @@ class Controller:
         is_fresh, self.is_measure_requested = self.is_fresh and not error, False
         self.change_view(replace(self.view, measure=TokenMeasure.OWN) if error else self.view)
         self.is_fresh = is_fresh
-        return error or (f"Token measure: {self.token_table.description}" if self.token_table else "")
+        return error or (f"Token measure: {self.token_table.describe(self.view.context)}" if self.token_table else "")
 
     # Reading
 

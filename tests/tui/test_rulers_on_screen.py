@@ -48,7 +48,10 @@ def ruled(what: Session) -> tuple[Controller, TokenTable]:
     controller.open_session(what)
     assert controller.view.measure is TokenMeasure.CALIBRATED
     sizes = controller.token_table
-    assert sizes is not None and controller.finish_measuring() == f"Token measure: {sizes.description}"
+    assert (
+        sizes is not None
+        and controller.finish_measuring() == f"Token measure: {sizes.describe(controller.view.context)}"
+    )
     return controller, sizes
 
 
@@ -120,7 +123,7 @@ def test_the_parts_are_by_the_ruler(tmp_path: Path) -> None:
     parts = compute_context_sizes(controller.view, token_table=sizes)
     rows = build_breakdown_rows(controller.view.context, parts)
     assert {row.note for row in rows if row.note} == {"~tokens", "cal. repeated"}
-    assert any(row.text == f"token measure: {sizes.description}; R changes it" for row in rows)
+    assert any(row.text == f"token measure: {sizes.describe(controller.view.context)}; R changes it" for row in rows)
     largest = [row.tokens for _, row in build_largest_block_rows(controller.view.context, token_table=sizes)]
     assert largest == sorted((s for s in sizes.blocks), reverse=True)[: len(largest)]
 

@@ -1,8 +1,9 @@
 """A note in an exported session about the size of its context.
 
 The messages of a compacted session do not tell how large the next request is: the system prompt, the tools and the
-factors of the tokenizer are known from the original recording only. An export to the format of the same agent notes them
-after its last message, in a record or member that the agent ignores. The note applies until a request records a size.
+factors of the tokenizer are known from the original recording only. An export to the format of the same agent notes
+them after its last message, in a record or member that the agent ignores. The note applies until a request records a
+size.
 """
 
 from __future__ import annotations

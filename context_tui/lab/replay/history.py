@@ -14,7 +14,6 @@ from context_tui.lab.replay.amounts import (
     ZERO_AMOUNT,
     Amount,
     add_amounts,
-    count_block_amount,
     subtract_amounts,
     sum_amounts,
 )
@@ -164,7 +163,7 @@ class ReplayHistory:
         removed_by_policy, removed_by_recording: block rows mapped to the message before which the content was removed.
         estimate: estimated tokens (``bytes/4``).
         results: number of tool results, including cleared ones.
-        excess: amounts of each kind of content in the history minus those in the recorded context.
+        excess: amount of content in the history minus that in the recorded context.
         floor: message at which the context was last rewritten; sizes recorded before it no longer apply.
         generation: number of changes other than appended messages.
         changed_from: position of the first message that differs from the last call, or None if none does.
@@ -313,19 +312,17 @@ class ReplayHistory:
 
         *plans* are the last applied plans. Without a plan, the event also clears results that the plan removed.
         """
-        facts = self.recording.facts
+        facts, count = self.recording.facts, self.recording.count_block_amount
         rows = {row: body for row, body in event.cleared.items() if self._is_recorded_whole(row, event)}
         amounts = {
-            row: count_block_amount(facts, row, self.replaced.get(row))
-            for row in rows
-            if facts.block_message[row] not in self._dropped
+            row: count(row, self.replaced.get(row)) for row in rows if facts.block_message[row] not in self._dropped
         }
         recorded_loss = sum_amounts(self._count_loss(row, body) for row, body in rows.items())
         shifts: list[Amount] = []
         for plan in reversed(plans):
             for row in rows.keys() & find_changed_rows(plan):
-                amounts[row] = count_block_amount(facts, row, plan.context.replacements.get(row))
-            losses = (subtract_amounts(now, count_block_amount(facts, row, rows[row])) for row, now in amounts.items())
+                amounts[row] = count(row, plan.context.replacements.get(row))
+            losses = (subtract_amounts(now, count(row, rows[row])) for row, now in amounts.items())
             loss = sum_amounts(losses)
             shifts.append(subtract_amounts(recorded_loss, loss))
         return shifts[::-1]
@@ -336,8 +333,8 @@ class ReplayHistory:
         return in_context and row not in self._cleared
 
     def _count_loss(self, row: int, body: Body) -> Amount:
-        facts = self.recording.facts
-        return subtract_amounts(count_block_amount(facts, row), count_block_amount(facts, row, body))
+        count = self.recording.count_block_amount
+        return subtract_amounts(count(row), count(row, body))
 
     def _clear_result(self, event: RecordedEvent, row: int, body: Body, takes_effect: bool) -> None:
         facts = self.recording.facts
@@ -353,8 +350,8 @@ class ReplayHistory:
             self._replace_bodies({row: body})
             self.estimate += body.tokens - (body_before.tokens if body_before else bytes4(facts, row))
             # The recorded context loses the block as recorded, this history the block as it was here.
-            before = count_block_amount(facts, row, body_before)
-            self.excess = add_amounts(self.excess, subtract_amounts(count_block_amount(facts, row), before))
+            before, whole = (self.recording.count_block_amount(row, each) for each in (body_before, None))
+            self.excess = add_amounts(self.excess, subtract_amounts(whole, before))
             self.removed_by_recording.add((row,), event.at)
             self._mark_changed(position)
 
@@ -408,7 +405,7 @@ class ReplayHistory:
 
     @property
     def amount(self) -> Amount:
-        """Amounts of each kind of content in the history."""
+        """Amount of content in the history."""
         return add_amounts(self._appended.amounts[self.end_message], self._non_appended)
 
     def split_amount(self, position: int) -> tuple[Amount, Amount]:

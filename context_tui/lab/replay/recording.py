@@ -9,39 +9,21 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from context_tui.compaction.plan import Insert, Plan
-from context_tui.lab.replay.amounts import (
-    REQUESTS,
-    RESULT,
-    TEXT,
-    ZERO_AMOUNT,
-    Amount,
-    WeightScale,
-    add_amounts,
-    build_amount,
-    compute_weights,
-    convert_to_tokens,
-    count_block_amount,
-    drop_thinking,
-    fit_scale,
-    make_amount,
-    scale_weights,
-    subtract_amounts,
-    sum_amounts,
-)
+from context_tui.lab.replay.amounts import ZERO_AMOUNT, Amount, add_amounts, subtract_amounts, sum_amounts
 from context_tui.lab.replay.result import CompactionHandling, ModelCall
 from context_tui.lab.replay.tuple_list import TupleList
 from context_tui.policies.trigger_points import find_phases
-from context_tui.session.blocks import BYTES_PER_TOKEN, bytes_to_tokens
-from context_tui.session.context import CLEARED_BODIES, REMOVED_BODY, Body
-from context_tui.session.facts import Facts, is_reply, spans_at
+from context_tui.session.blocks import BYTES_PER_TOKEN
+from context_tui.session.context import CLEARED_BODIES, Body
+from context_tui.session.facts import Facts, spans_at
 from context_tui.session.session import Content, ContentOverlay, Session
-from context_tui.session.token_factors import is_other_conversation
+from context_tui.session.token_factors import is_other_conversation, is_recorded_reply
 from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
 from context_tui.session.window import Window
-from context_tui.tokens.accounting import estimate_prompt, find_fixed_blocks, find_standing_blocks
-from context_tui.tokens.calibration import Calibration, calibrate
-from context_tui.tokens.context_size import DEFAULT_SUMMARY_TOKENS, find_smallest_request
+from context_tui.tokens.accounting import find_fixed_blocks
+from context_tui.tokens.context_size import DEFAULT_SUMMARY_TOKENS, measure_fixed
 from context_tui.tokens.estimators import bytes4, count_message_tokens
+from context_tui.tokens.measures import build_calibrated_table
 
 
 class RecordedEvent(NamedTuple):
@@ -85,8 +67,7 @@ class AppendedContent(NamedTuple):
 
     Attributes:
         is_appended: for each message, whether the session appends it.
-        tokens, results, amounts: for each message, the totals before it: tokens (``bytes/4``), results, and amounts by
-            kind.
+        tokens, results, amounts: for each message, the totals before it: tokens (``bytes/4``), results, and amounts.
     """
 
     is_appended: bytes
@@ -106,9 +87,8 @@ class Recording:
         is_sent: for each message, whether a model ever received it.
         undoable_messages: messages that recorded compactions inserted: summaries, and hints to continue.
         summary_tokens: estimated tokens of a summary: the recorded median, else :data:`DEFAULT_SUMMARY_TOKENS`.
-        scales: for each model whose factors make content larger than the recorded contexts, the scale that corrects
-            them.
-        tokens_outside_file: calibrated tokens in the first request that are in no message.
+        table: the calibrated sizes of the session's blocks.
+        fixed_sizes: for each call, the calibrated tokens that no policy removes.
         recorded_sizes: for each call, the recorded size of its context in tokens, or None if it is not recorded.
         windows: for each call, the context window.
     """
@@ -116,7 +96,7 @@ class Recording:
     def __init__(self, session: Session) -> None:
         facts, length = session.facts, len(session)
         self.session, self.facts = session, facts
-        self.calibrations: list[Calibration] = calibrate(facts)
+        self.table = build_calibrated_table(facts)
         self.is_sent = bytes(not flags & MessageFlag.NOT_SENT for flags in facts.flags[:length])
         self.events = _find_events(session)
         summaries = [message for message in range(length) if facts.flags[message] & MessageFlag.SUMMARY]
@@ -142,22 +122,15 @@ class Recording:
         sizes += [each.summary_tokens for each in facts.compactions if each.summary_tokens]
         self.summary_tokens = round(median(sizes)) if sizes else DEFAULT_SUMMARY_TOKENS
         self.content = _SummaryContent(session.content)
-        self._amounts: TupleList[Amount] = TupleList(make_amount, len(ZERO_AMOUNT), "i")  # by message of the session
-        fixed_blocks = find_fixed_blocks(facts)
-        self._standing_bodies = dict.fromkeys(fixed_blocks, REMOVED_BODY)
-        self._standing_messages = frozenset(facts.block_message[row] for row in fixed_blocks)
+        self._fixed_blocks = frozenset(find_fixed_blocks(facts))
+        self._amounts = TupleList(Amount._make, len(ZERO_AMOUNT), "i")  # by message of the session
         for message in range(length):
             self._amounts.append(self.compute_message_amount(message, {}))
         self._appended: dict[CompactionHandling, AppendedContent] = {}
         self._inserted: dict[tuple[Insert, int], list[int]] = {}
         usages = (facts.requests[call.request] if call.request >= 0 else None for call in self.calls)
         self.recorded_sizes = [usage.context or None if usage else None for usage in usages]
-        by_model = {calibration.model: compute_weights(calibration.factors) for calibration in self.calibrations}
-        self._set_weights(by_model)
-        self.scales = self._compute_scales()
-        by_model |= {model: scale_weights(by_model[model], scale) for model, scale in self.scales.items()}
-        self._set_weights(by_model)
-        self.tokens_outside_file = self._count_tokens_outside_file()
+        self.fixed_sizes = [*measure_fixed(facts, self.table, (call.message for call in self.calls))]
         self.memo: dict[Any, Any] = {}
         self.windows: list[Window] = [session.window_at(call.message) for call in self.calls]
 
@@ -167,53 +140,13 @@ class Recording:
         is_reply = facts.role[message] == Role.ASSISTANT and not is_inserted
         return bool(self.is_sent[message]) and is_reply and message not in self.undoable_messages
 
-    def _set_weights(self, by_model: Mapping[str, tuple[float, ...]]) -> None:
-        self._default_weights = next(iter(by_model.values()), compute_weights(None))
-        names = (self.facts.models[row] if row >= 0 else "" for row in self.facts.request_model)
-        self._weights = [by_model.get(name, self._default_weights) for name in names]
-
-    def _compute_scales(self) -> dict[str, WeightScale]:
-        """Compute the scales of models whose factors make the content of a context larger than recorded.
-
-        Without a scale, removing most of such a context would leave a negative size.
-        """
-        calls: dict[str, list[tuple[int, int, int]]] = {}
-        models = self.facts.request_model
-        for call, size, amount in zip(self.calls, self.recorded_sizes, self._iter_recorded_amounts(), strict=True):
-            if size and not is_other_conversation(self.facts, call.request):
-                without_thinking = convert_to_tokens(drop_thinking(amount), self.get_weights(call.request))
-                thinking = convert_to_tokens(amount, self.get_weights(call.request)) - without_thinking
-                model = models[call.request]
-                name = self.facts.models[model] if model >= 0 else ""
-                calls.setdefault(name, []).append((size, without_thinking, thinking))
-        scales = {model: fit_scale(sizes) for model, sizes in calls.items()}
-        return {model: scale for model, scale in scales.items() if scale != (1.0, 1.0)}
-
-    def _count_tokens_outside_file(self) -> int:
-        """Count the tokens of a request that no policy can remove.
-
-        These are the system prompt, tool schemas, and content that the agent inserts again into every context: the size
-        of the first recorded request less its messages or, without recorded requests, an estimate from the file.
-        """
-        facts = self.session.facts
-        if not facts.requests:
-            standing = sum(bytes_to_tokens(facts.size[row]) for row in find_standing_blocks(facts))
-            return convert_to_tokens(build_amount(TEXT, estimate_prompt(facts) + standing), self._default_weights)
-        context = self.session.context_at(facts.request_message[0])
-        tokens = convert_to_tokens(self.compute_amount(context.order, context.replacements), self.get_weights(0))
-        smallest = find_smallest_request(facts, facts.request_model[0], len(facts.requests))
-        return min(max(facts.requests[0].context - tokens, 0), smallest)
-
     @cached_property
     def sizes(self) -> list[int]:
         """Size of the recorded context in tokens at each call, estimated where no usage was recorded."""
         if None not in self.recorded_sizes:
             return [*filter(None, self.recorded_sizes)]
-        sizes, row = list[int](), -1
-        for call, size, amount in zip(self.calls, self.recorded_sizes, self._iter_recorded_amounts(), strict=True):
-            row = call.request if call.request >= 0 else row
-            sizes.append(size or convert_to_tokens(amount, self.get_weights(row)) + self.tokens_outside_file)
-        return sizes
+        calls = zip(self.recorded_sizes, self._iter_recorded_amounts(), self.fixed_sizes, strict=True)
+        return [size or amount.tokens + fixed for size, amount, fixed in calls]
 
     def _iter_recorded_amounts(self) -> Iterator[Amount]:
         sums = self.get_appended("keep").amounts
@@ -231,8 +164,8 @@ class Recording:
                 in_context = (row for row in event.cleared if start <= owner[row] < end or owner[row] in prefix)
                 for row in in_context:
                     if row not in cleared:
-                        amount = subtract_amounts(amount, count_block_amount(self.facts, row))
-                        amount = add_amounts(amount, count_block_amount(self.facts, row, event.cleared[row]))
+                        amount = subtract_amounts(amount, self.count_block_amount(row))
+                        amount = add_amounts(amount, self.count_block_amount(row, event.cleared[row]))
                 cleared.update(event.cleared)
                 event = next(events, None)
             amount, end = add_amounts(amount, subtract_amounts(sums[call.message], sums[end])), call.message
@@ -244,7 +177,7 @@ class Recording:
             facts, result = self.facts, int(Kind.TOOL_RESULT)
             undone = self.undoable_messages if recorded == "ignore" else frozenset[int]()
             is_appended = bytes(is_sent and message not in undone for message, is_sent in enumerate(self.is_sent))
-            amounts: TupleList[Amount] = TupleList(make_amount, len(ZERO_AMOUNT))
+            amounts = TupleList(Amount._make, len(ZERO_AMOUNT))
             tokens, results, amount = array("q", [0]), array("q", [0]), ZERO_AMOUNT
             amounts.append(amount)
             for message, is_new in enumerate(is_appended):
@@ -256,25 +189,32 @@ class Recording:
             self._appended[recorded] = AppendedContent(is_appended, tokens, results, amounts)
         return self._appended[recorded]
 
-    def get_weights(self, request: int) -> tuple[float, ...]:
-        """Return the weights (see :func:`.amounts.compute_weights`) for the model that answered a request."""
-        return self._weights[request] if 0 <= request < len(self._weights) else self._default_weights
-
     def get_message_amount(self, message: int) -> Amount:
-        """Return the amounts of content in a recorded message; a reply includes the overhead of its request."""
+        """Return the amount of content in a recorded or inserted message."""
         is_recorded = message < len(self.is_sent)
         return self._amounts[message] if is_recorded else self.compute_message_amount(message, {})
 
+    def count_block_amount(self, row: int, body: Body | None = None) -> Amount:
+        """Return the amount of content in a block, or in the body that replaces it; blocks that always stay have none.
+
+        The calibrated size of a reply's call includes the overhead of its request.
+        """
+        if row in self._fixed_blocks:
+            return ZERO_AMOUNT
+        if self.facts.block_message[row] >= len(self.is_sent):
+            tokens = body.tokens if body is not None else bytes4(self.facts, row)
+            return Amount(0, 0, self.table.convert_estimate(tokens))
+        return Amount(self.table.count_body(row, body) if body is not None else self.table.blocks[row], 0, 0)
+
     def compute_message_amount(self, message: int, replaced: Mapping[int, Body]) -> Amount:
-        """Return the amounts of each kind of content in a message, with the bodies of some blocks *replaced*."""
-        if message in self._standing_messages:
-            replaced = {**replaced, **self._standing_bodies}
-        facts = self.facts
-        amount = sum_amounts(count_block_amount(facts, row, replaced.get(row)) for row in facts.blocks_of(message))
-        return add_amounts(amount, build_amount(REQUESTS, 1)) if is_reply(facts, message) else amount
+        """Return the amount of content in a message, with the bodies of some blocks *replaced*."""
+        amount = Amount(0, int(message < len(self.is_sent) and is_recorded_reply(self.session.facts, message)), 0)
+        for row in self.facts.blocks_of(message):
+            amount = add_amounts(amount, self.count_block_amount(row, replaced.get(row)))
+        return amount
 
     def compute_amount(self, order: Iterable[int], replaced: Mapping[int, Body]) -> Amount:
-        """Return the amounts of each kind of content in several messages, with the bodies of some blocks *replaced*."""
+        """Return the amount of content in several messages, with the bodies of some blocks *replaced*."""
         owner = self.facts.block_message
         changed = {owner[row] for row in replaced}
         return sum_amounts(
@@ -284,10 +224,8 @@ class Recording:
 
     def count_restored_tokens(self, plan: Plan) -> int:
         """Return the size of the content that the agent puts back after a plan's summary, in tokens (``bytes/4``)."""
-        weights = self._default_weights
-        factors = {Kind.TEXT: weights[TEXT], Kind.TOOL_RESULT: weights[RESULT]}
-        tokens = plan.estimate_restored(lambda tokens, kind: tokens * factors[kind])
-        return round(tokens / weights[TEXT]) if weights[TEXT] else 0
+        factor = self.table.get_factor(Kind.TEXT)
+        return round(plan.estimate_restored(self.table.convert_estimate) / factor) if factor else 0
 
     def insert_message(self, insert: Insert, summary_tokens: int, messages: Container[int]) -> int:
         """Return the number of a message for *insert* that is not in *messages*, adding a message if there is none.

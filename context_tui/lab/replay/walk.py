@@ -2,8 +2,7 @@
 
 The policy acts on the history that its earlier firings produced. Its trigger is checked at the checkpoints of its
 runtime, with the believed size that the runtime would compute. The size that the provider would have reported is the
-recorded size plus the difference between the history and the recorded context, by the calibrated size of each kind of
-content.
+recorded size plus the calibrated difference between the history and the recorded context.
 """
 
 from __future__ import annotations
@@ -17,16 +16,7 @@ from context_tui.compaction.changes import count_actions
 from context_tui.compaction.plan import Plan
 from context_tui.errors import PlanError
 from context_tui.lab.replay import result
-from context_tui.lab.replay.amounts import (
-    TEXT,
-    ZERO_AMOUNT,
-    Amount,
-    add_amounts,
-    build_amount,
-    convert_to_tokens,
-    resize_context,
-    subtract_amounts,
-)
+from context_tui.lab.replay.amounts import ZERO_AMOUNT, Amount, add_amounts, resize_context, subtract_amounts
 from context_tui.lab.replay.history import ReplayHistory
 from context_tui.lab.replay.packed_plans import pack_plan
 from context_tui.lab.replay.recording import Recording
@@ -151,7 +141,6 @@ class Walk:
         self.last_reported: tuple[int, Usage] | None = None  # reply and usage of the last call with a recorded size
         self.nearest_miss: result.NearestMiss | None = None
         self.nearest_share = -1.0  # value of the nearest miss as a share of its threshold
-        self.prefix_cache: tuple[Any, int] = None, 0  # last key and value
         # By policy, generation and length of the last history for which its plan was empty.
         self.fruitless_plans: dict[str, tuple[int, int]] = {}
 
@@ -308,14 +297,13 @@ class Walk:
 
     def _send_call(self, call: result.ModelCall) -> None:
         recording, history = self.recording, self.history
-        weights = recording.get_weights(call.request)
         recorded_amount = subtract_amounts(history.amount, history.excess)
-        size = self._compute_size(history.excess, recorded_amount, weights)
-        self.unchanged_prefixes.append(self._compute_unchanged_prefix(size, weights))
+        size = self._compute_size(history.excess, recorded_amount)
+        self.unchanged_prefixes.append(self._compute_unchanged_prefix(size))
         self.sizes.append(size)
         if self.call not in recording.side_calls:  # else the next call is the first one that they change
             for change in self.pending_firings:
-                self._append_firing(change, size, recorded_amount, weights)
+                self._append_firing(change, size, recorded_amount)
             self.pending_firings.clear()
             history.changed_from = None
         if recording.recorded_sizes[self.call] is not None and has_valid_size(recording.facts, call.request):
@@ -325,48 +313,41 @@ class Walk:
             self.last_reported = call.message, usage_reported
         self.call += 1
 
-    def _compute_size(self, excess: Amount, recorded_amount: Amount, weights: tuple[float, ...]) -> int:
+    def _compute_size(self, excess: Amount, recorded_amount: Amount) -> int:
         size, baseline_excess = self.baseline.sizes[self.call], self.baseline.excess[self.call]
         if excess == baseline_excess or self.call in self.recording.side_calls:
             return size
         before, after = add_amounts(recorded_amount, baseline_excess), add_amounts(recorded_amount, excess)
-        return resize_context(size, self.recording.tokens_outside_file, before, after, weights)
+        return resize_context(size, self.recording.fixed_sizes[self.call], before, after)
 
-    def _compute_unchanged_prefix(self, size: int, weights: tuple[float, ...]) -> int:
+    def _compute_unchanged_prefix(self, size: int) -> int:
         if not self.sizes:
             return 0
         previous_size = self.sizes[-1 - (self.call - 1 in self.recording.side_calls)]
         first_changed, limit = self.history.changed_from, min(size, previous_size)
         if first_changed is None:
             return limit
-        return min(limit, self._compute_prefix_before(size, *self.history.split_amount(first_changed), weights))
+        return min(limit, self._compute_prefix_before(size, *self.history.split_amount(first_changed)))
 
-    def _compute_prefix_before(
-        self, size: int, amount_before: Amount, amount_after: Amount, weights: tuple[float, ...]
-    ) -> int:
+    def _compute_prefix_before(self, size: int, amount_before: Amount, amount_after: Amount) -> int:
         """Compute the tokens of a context before the first changed message.
 
         Content that is not in the file counts as before that message, up to the amount in the first call.
         """
-        key = size, amount_before, amount_after, weights
-        if self.prefix_cache[0] != key:
-            maximum = self.recording.tokens_outside_file + convert_to_tokens(amount_before, weights)
-            self.prefix_cache = key, max(min(size - convert_to_tokens(amount_after, weights), maximum), 0)
-        return self.prefix_cache[1]
+        maximum = self.recording.fixed_sizes[self.call] + amount_before.tokens + amount_before.inserted
+        return max(min(size - amount_after.tokens - amount_after.inserted, maximum), 0)
 
-    def _append_firing(
-        self, change: _PendingFiring, size: int, recorded_amount: Amount, weights: tuple[float, ...]
-    ) -> None:
+    def _append_firing(self, change: _PendingFiring, size: int, recorded_amount: Amount) -> None:
         plan, is_last = change.plan, change.after is self.history.excess
-        after = size if is_last else self._compute_size(change.after, recorded_amount, weights)
+        after = size if is_last else self._compute_size(change.after, recorded_amount)
         summarised = summarizer_input = summarizer_output = 0
         if change.summarised_amount is not None:
             summarised = plan.messages_summarised
-            summarizer_input = convert_to_tokens(change.summarised_amount, weights)
-            summarizer_output = convert_to_tokens(build_amount(TEXT, self.summary_tokens), weights)
+            summarizer_input = change.summarised_amount.tokens + change.summarised_amount.inserted
+            summarizer_output = self.recording.table.convert_estimate(self.summary_tokens)
         cleared, truncated = count_actions(plan.changes)
-        unchanged_prefix = self._compute_prefix_before(after, change.amount_before, change.amount_after, weights)
-        before = self._compute_size(change.before, recorded_amount, weights)
+        unchanged_prefix = self._compute_prefix_before(after, change.amount_before, change.amount_after)
+        before = self._compute_size(change.before, recorded_amount)
         cache_cut = result.CacheCut(unchanged_prefix, summarizer_input, summarizer_output)
         stored_plan = pack_plan(plan, self.last_whole_plan)
         self.last_whole_plan = plan if stored_plan is plan else self.last_whole_plan
@@ -411,11 +392,10 @@ def _build_undone_baseline(recording: Recording) -> Baseline:
             undone |= event.compaction
             event = next(events, None)
         history.append_until(call.message)
-        weights = recording.get_weights(call.request)
-        recorded = size + convert_to_tokens(history.excess, weights)
+        recorded = size + history.excess.tokens
         if undone and baseline.sizes:
             appended = recording.compute_amount(history.order[length:], {})
-            offset = baseline.sizes[before] + convert_to_tokens(appended, weights) - recorded
+            offset = baseline.sizes[before] + appended.tokens - recorded
         baseline.sizes.append(max(recorded + offset, 0))
         baseline.excess.append(history.excess)
         length = len(history.order)

@@ -18,14 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from context_tui.lab.replay.amounts import IMAGES, RESULT, ZERO_AMOUNT
+from context_tui.lab.replay.amounts import ZERO_AMOUNT
 from context_tui.lab.replay.history import ReplayHistory
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import CompactionHandling
 from context_tui.lab.replay.walk import get_baseline
 from context_tui.policies.base import ClearingRule
 from context_tui.session.context import Body, Context
-from context_tui.session.values import BlockFlag
 from context_tui.tokens.accounting import has_valid_size
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import bytes4
@@ -78,6 +77,7 @@ class _Segment(NamedTuple):
         turns_at_checkpoint: for each checkpoint, the number of turns started so far.
         turn_of_result: for each result, the number of turns started up to and including its message.
         original_tokens: for each result, the tokens of its content as first recorded.
+        added_tokens: for each result, the calibrated tokens that clearing it adds (negative).
     """
 
     begin: int
@@ -90,7 +90,7 @@ class _Segment(NamedTuple):
     turn_of_result: Ints
     tokens: Ints
     original_tokens: Ints
-    has_image: NDArray[np.bool_]
+    added_tokens: Ints
 
 
 class SweepTrack:
@@ -104,8 +104,6 @@ class SweepTrack:
         has_report, reported_reply: for each checkpoint, whether the believed size contains a reported size, and the
             reply that reported it (or -1).
         checkpoint_windows: the window that the runtime assumes at each checkpoint, in tokens.
-        weights: for each weight class, tokens per unit of tool results and of images.
-        call_weight_class, reply_weight_class: for each checkpoint, the weight classes of its call and reported reply.
         max_turns: largest number of turns in any context.
         is_unpredictable: for each checkpoint, whether a rule that clears there begins the next turn without a report.
         lowest_sizes: for each call, the smallest size from that call up to the next event.
@@ -125,7 +123,6 @@ class SweepTrack:
         self.segments = list(self._iter_segments(history))
         self.max_turns = max((int(segment.turns_at_checkpoint.max(initial=0)) for segment in self.segments), default=0)
         self._compute_believed_sizes(call_messages, sums)
-        self._assign_weight_classes(call_messages)
         windows = map(recording.session.window_at, checkpoints)
         self.checkpoint_windows = np.array(
             [window.tokens if window.is_known else rule.assumed_window for window in windows], np.int64
@@ -168,8 +165,9 @@ class SweepTrack:
         starts = np.array(index.turn_starts, np.int64)
         appended = np.array(order[length_before:], np.int64)
         checkpoint_position = length_before + np.searchsorted(appended, self.checkpoints[begin:end])
-        rows, flags = block.tolist(), facts.block_flags
-        images = [bool(flags[row] & BlockFlag.HAS_IMAGE) and row not in replaced for row in rows]
+        rows, table = block.tolist(), self.recording.table
+        counts = ((table.count_body(row, self.placeholder), table.count_block_tokens(context, row)) for row in rows)
+        added_tokens = [cleared - whole for cleared, whole in counts]
         return _Segment(
             begin,
             end,
@@ -181,7 +179,7 @@ class SweepTrack:
             np.searchsorted(starts, position, side="right"),
             tokens,
             np.array([bytes4(facts, row) for row in rows], np.int64) if replaced else tokens,
-            np.array(images, np.bool_),
+            np.array(added_tokens, np.int64),
         )
 
     def _compute_believed_sizes(self, call_messages: Ints, sums: Ints) -> None:
@@ -191,14 +189,14 @@ class SweepTrack:
             [size is not None and has_valid_size(recording.facts, call.request) for call, size in pairs], np.bool_
         )
         last_recorded = np.maximum.accumulate(np.where(recorded, np.arange(len(call_messages)), -1))
-        self.reported_call = np.where(self.calls_before > 0, last_recorded[self.calls_before - 1], -1)
-        self.reported_reply = np.where(self.reported_call >= 0, call_messages[self.reported_call], -1)
+        reported_call = np.where(self.calls_before > 0, last_recorded[self.calls_before - 1], -1)
+        self.reported_reply = np.where(reported_call >= 0, call_messages[reported_call], -1)
         floor, estimate = np.zeros_like(self.checkpoints), np.zeros_like(self.checkpoints)
         for segment in self.segments:
             rows = slice(segment.begin, segment.end)
             floor[rows], estimate[rows] = segment.floor, segment.estimate_offset
         self.has_report = (self.reported_reply >= floor) & (self.reported_reply >= 0)
-        reported = self.recorded_sizes[self.reported_call] + sums[self.checkpoints] - sums[self.reported_reply]
+        reported = self.recorded_sizes[reported_call] + sums[self.checkpoints] - sums[self.reported_reply]
         self.believed_sizes = np.where(self.has_report, reported, estimate + sums[self.checkpoints])
 
     def _find_unpredictable(self, segment: _Segment) -> None:
@@ -209,18 +207,8 @@ class SweepTrack:
         )
         end = int(self.calls_before[segment.end]) if segment.end < len(self.checkpoints) else len(self.recorded_sizes)
         calls = slice(int(self.calls_before[segment.begin]), end)
-        in_file = np.maximum(self.recorded_sizes[calls] - self.recording.tokens_outside_file, 0)
+        in_file = np.maximum(self.recorded_sizes[calls] - self.recording.fixed_sizes[calls], 0)
         self.lowest_sizes[calls] = np.minimum.accumulate(in_file[::-1])[::-1]
-
-    def _assign_weight_classes(self, call_messages: Ints) -> None:
-        recording, classes = self.recording, dict[Any, int]()
-        by_call = np.array(
-            [classes.setdefault(recording.get_weights(call.request), len(classes)) for call in recording.calls],
-            np.int64,
-        )
-        self.weights = [(weights[RESULT], weights[IMAGES]) for weights in classes]
-        self.call_weight_class = by_call[np.minimum(self.calls_before, len(call_messages) - 1)]
-        self.reply_weight_class = np.where(self.has_report, by_call[self.reported_call], -1)
 
 
 class _ResultSums(NamedTuple):
@@ -233,9 +221,7 @@ class _ResultSums(NamedTuple):
     results: Ints
     estimate: Ints
     original_tokens: Ints
-    image_count: Ints
-    image_tokens: Ints
-    has_images: bool
+    added_tokens: Ints
 
 
 class _KernelRun:
@@ -252,11 +238,10 @@ class _KernelRun:
         )
         self.settled_until = np.zeros(count, np.int64)
         # In the current context, the number of cleared results and the tokens that clearing adds (negative).
-        self.count, self.estimate, self.original_tokens = (np.zeros(count, np.int64) for _ in range(3))
+        self.count, self.estimate, self.added, self.original_tokens = (np.zeros(count, np.int64) for _ in range(4))
         self.last_cell, self.last_checkpoint = (np.full(count, -1, np.int64) for _ in range(2))  # of its last clearing
         # Number of turns covered by the last clearing, and its message.
         self.cleared_turns, self.fired_at = (np.full(count, -1, np.int64) for _ in range(2))
-        self.added_by_class = [np.zeros(count, np.int64) for _ in track.weights]  # tokens added to each call
         self.excess = track.recorded_sizes - track.call_windows
         self.decreases = np.cumsum(np.diff(track.recorded_sizes, prepend=0) < 0)
 
@@ -276,8 +261,6 @@ class _KernelRun:
             self.is_known, tokens_sent, self.peak, self.overflows, self.firings, self.dropped, self.removed_tokens
         )
 
-    weight_class = 0
-
     def _enter_segment(self, segment: _Segment, previous: _Segment | None) -> None:
         if previous is not None:
             track = self.track
@@ -285,13 +268,13 @@ class _KernelRun:
             self._mark_unknown(segment, previous)
             if segment.is_reset:
                 self._add_cleared_to_totals()
-                for column in (self.count, self.estimate, self.original_tokens, *self.added_by_class):
+                for column in (self.count, self.estimate, self.added, self.original_tokens):
                     column[:] = 0
                 self.cleared_turns[:] = self.fired_at[:] = -1
             elif track.has_report[segment.begin]:
                 self.is_known &= self.fired_at <= track.reported_reply[segment.begin]
-            for added_tokens in self.added_by_class:  # unknown if more would be removed than the file accounts for
-                self.is_known &= track.lowest_sizes[track.calls_before[segment.begin]] + added_tokens >= 0
+            # Unknown if more would be removed than the file accounts for.
+            self.is_known &= track.lowest_sizes[track.calls_before[segment.begin]] + self.added >= 0
         self.sums = _build_result_sums(segment, self.mins, self.track.placeholder.tokens)
 
     def _leave_segment(self) -> None:
@@ -321,27 +304,19 @@ class _KernelRun:
 
     def _walk_segment(self, segment: _Segment) -> None:
         track, rows = self.track, slice(segment.begin, segment.end)
-        keys = (
-            segment.turns_at_checkpoint,
-            track.checkpoint_windows[rows],
-            track.reply_weight_class[rows],
-            track.call_weight_class[rows],
-        )
+        keys = segment.turns_at_checkpoint, track.checkpoint_windows[rows], track.has_report[rows]
         changes = np.zeros(segment.end - segment.begin, np.bool_)
         for key in keys:
             changes[1:] |= key[1:] != key[:-1]
         ends = [0, *np.flatnonzero(changes).tolist(), segment.end - segment.begin]
-        last_key: tuple[int, int] | None = None
+        last_key: tuple[int, bool] | None = None
         threshold = added_tokens = needed_tokens = np.empty(0, np.int64)
         for first, end in pairwise(ends):
             checkpoint = segment.begin + first
-            if track.call_weight_class[checkpoint] != self.weight_class:
-                self._settle_all_calls(int(track.calls_before[checkpoint]))
-                self.weight_class = int(track.call_weight_class[checkpoint])
-            window, weight_class = int(track.checkpoint_windows[checkpoint]), int(track.reply_weight_class[checkpoint])
-            if (window, weight_class) != last_key:
-                threshold, last_key = (self.share * window).astype(np.int64), (window, weight_class)
-                added_tokens = self.estimate if weight_class < 0 else self.added_by_class[weight_class]
+            window, has_report = int(track.checkpoint_windows[checkpoint]), bool(track.has_report[checkpoint])
+            if (window, has_report) != last_key:
+                threshold, last_key = (self.share * window).astype(np.int64), (window, has_report)
+                added_tokens = self.added if has_report else self.estimate
                 needed_tokens = threshold - added_tokens  # the believed size of the recording at which each rule fires
             maxima = np.maximum.accumulate(track.believed_sizes[checkpoint : segment.begin + end])
             chosen = (needed_tokens <= maxima[-1]).nonzero()[0]
@@ -362,41 +337,36 @@ class _KernelRun:
         at_once = needed_tokens.max() <= maxima[0]
         checkpoints = np.full(len(chosen), first) if at_once else first + np.searchsorted(maxima, needed_tokens)
         call = track.calls_before[checkpoints]
-        self._settle_calls(chosen, call, int(track.call_weight_class[first]))
-        result = sums.estimate[cell]
+        self._settle_calls(chosen, call)
+        tokens = sums.added_tokens[cell]
         self.firings[chosen] += 1
         self.count[chosen] = count
-        self.estimate[chosen] = result
+        self.estimate[chosen] = sums.estimate[cell]
+        self.added[chosen] = tokens
         self.last_cell[chosen] = cell
         self.last_checkpoint[chosen] = checkpoints
-        images: Any = 0
-        if sums.has_images:
-            result, images = result + sums.image_tokens[cell], -sums.image_count[cell]
-        for added_tokens, (result_weight, image_weight) in zip(self.added_by_class, track.weights, strict=True):
-            tokens = np.rint(result_weight * result + image_weight * images).astype(np.int64)
-            added_tokens[chosen] = tokens
-            if track.lowest_sizes[track.calls_before[first]] + tokens.min() < 0:
-                self.is_known[chosen] &= track.lowest_sizes[call] + tokens >= 0
+        if track.lowest_sizes[track.calls_before[first]] + tokens.min() < 0:
+            self.is_known[chosen] &= track.lowest_sizes[call] + tokens >= 0
         if track.has_unpredictable:
             self.is_known[chosen] &= ~track.is_unpredictable[checkpoints]
         return chosen
 
     def _settle_all_calls(self, until: int) -> None:
-        self._settle_calls(slice(None), np.full(len(self.keep), until), self.weight_class)
+        self._settle_calls(slice(None), np.full(len(self.keep), until))
 
-    def _settle_calls(self, chosen: Ints | slice, until: Ints, weight_class: int) -> None:
+    def _settle_calls(self, chosen: Ints | slice, until: Ints) -> None:
         begin = self.settled_until[chosen]
         unsettled = (until > begin).nonzero()[0]
         if not len(unsettled):
             return
         if len(unsettled) < len(begin):
             chosen, begin, until = np.arange(len(self.keep))[chosen][unsettled], begin[unsettled], until[unsettled]
-        self._add_calls(chosen, begin, until, weight_class)
+        self._add_calls(chosen, begin, until)
         self.settled_until[chosen] = until
 
-    def _add_calls(self, chosen: Ints | slice, begin: Ints, end: Ints, weight_class: int) -> None:
+    def _add_calls(self, chosen: Ints | slice, begin: Ints, end: Ints) -> None:
         """Add the calls from *begin* up to *end* to the totals of the rules; no range may be empty."""
-        added_tokens = self.added_by_class[weight_class][chosen]
+        added_tokens = self.added[chosen]
         self.added_tokens[chosen] += added_tokens * (end - begin)
         sizes, start, last = self.track.recorded_sizes, begin.min(), end.max() - 1
         if self.decreases[start] == self.decreases[last]:  # contexts mostly grow: the last call is the largest
@@ -421,7 +391,7 @@ def _build_result_sums(segment: _Segment, mins: Ints, placeholder_tokens: int) -
     column = width - np.searchsorted(mins, segment.tokens)  # columns in order of falling minimum
     large = column < width
     cell = (segment.turn_of_result[large] + 1) * width + column[large]
-    tokens, image = segment.tokens[large], segment.has_image[large]
+    tokens = segment.tokens[large]
 
     def build_table(values: Any) -> Any:
         sums = np.zeros(height * width, np.int64)
@@ -430,13 +400,11 @@ def _build_result_sums(segment: _Segment, mins: Ints, placeholder_tokens: int) -
         shaped.cumsum(axis=1, out=shaped).cumsum(axis=0, out=shaped)
         return sums
 
-    results, sizes, has_images = build_table(1), build_table(tokens), bool(image.any())
+    results, sizes = build_table(1), build_table(tokens)
     return _ResultSums(
         width,
         results,
         placeholder_tokens * results - sizes,
         sizes if segment.original_tokens is segment.tokens else build_table(segment.original_tokens[large]),
-        build_table(image.astype(np.int64)) if has_images else results,
-        build_table(np.where(image, tokens, 0)) if has_images else results,
-        has_images,
+        build_table(segment.added_tokens[large]),
     )

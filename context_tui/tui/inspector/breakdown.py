@@ -95,7 +95,7 @@ def build_breakdown_rows(
         source = "the recorded size of the first request, less its content. In the header, it is system+tools"
         rows.append(BreakdownRow(f"not in the file: {kinds}; {source}"))
     if sizes.token_table:
-        rows.append(BreakdownRow(f"token measure: {sizes.token_table.description}; R changes it"))
+        rows.append(BreakdownRow(f"token measure: {sizes.token_table.describe(context)}; R changes it"))
         if sizes.token_table.measure is TokenMeasure.CALIBRATED:
             rows.append(BreakdownRow("the categories, and the results by tool, add up to the next request"))
     if parts.by_category.get("not_in_file") and sizes.lacks_requests:

@@ -184,7 +184,10 @@ def test_the_noted_size_holds_until_a_request_records_one(name: str, tmp_path: P
 
 @pytest.mark.parametrize(
     "wrong",
-    [None, [], 7, {"tokens": -1}, {"tokens": 10**30}, {"factors": {}}, {"error": "0.1"}, {"size_error": 1e9}],
+    [
+        *(None, [], 7, {"fixed": -1}, {"tokens": 4}, {"tokens": 10**30}),
+        *({"factors": {}}, {"error": "0.1"}, {"size_error": 1e9}),
+    ],
 )
 def test_an_invalid_note_is_ignored(wrong: Any) -> None:
     facts = Facts()

@@ -60,7 +60,7 @@ def apply_with_measure(session: Session, plan: Plan, summary: str | None, token_
         factors = known_factors or fit_factors(session.facts, len(session.facts.requests)) or PRIOR
         size = compute_next_request(plan, summary, token_table).tokens_after
         errors = account.error, account.size_error
-        copy.facts.set_size_basis(SizeBasis(size, account.fixed, factors, *errors))
+        copy.facts.set_size_basis(SizeBasis(size, min(account.fixed, size), factors, *errors))
     return copy
 
 

@@ -45,6 +45,6 @@ def parse_size_note(record: object) -> SizeBasis | None:
     except msgspec.ValidationError:
         return None
     factors = [factor or 0.0 for factor in astuple(basis.factors)]
-    sizes, ratios = (basis.tokens, basis.fixed), (basis.error, basis.size_error, *factors)
-    is_valid = all(0 <= size <= MAX_TOKENS for size in sizes) and all(0 <= ratio <= MAX_RATIO for ratio in ratios)
+    ratios = basis.error, basis.size_error, *factors
+    is_valid = 0 <= basis.fixed <= basis.tokens <= MAX_TOKENS // 2 and all(0 <= ratio <= MAX_RATIO for ratio in ratios)
     return basis if is_valid else None

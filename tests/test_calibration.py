@@ -9,7 +9,7 @@ import pytest
 
 import context_tui as ct
 from context_tui.cli.inspect import build_report
-from context_tui.session.token_factors import PRIOR
+from context_tui.session.token_factors import PRIOR, fit_factors
 from context_tui.tokens.calibration import MAX_USABLE_ERROR, MIN_REQUESTS, calibrate
 from tests.formats.providers import RATES, Provider
 from tests.formats.recordings import text
@@ -95,6 +95,21 @@ def test_sizes_that_have_nothing_to_do_with_the_file_are_not_usable(tmp_path: Pa
         made.step(size=400)
     (found,) = calibrate(made.recording.open(tmp_path).facts)
     assert not found.usable and found.factors is PRIOR and found.reason
+
+
+def test_one_scale_predicts_where_hidden_reasoning_spoils_the_factors_of_the_kinds(tmp_path: Path) -> None:
+    """The hidden reasoning of the first half looks like large calls; large results show the tokenizer."""
+    made = Provider(base=5_000, rate=0.7)
+    made.user("do it")
+    for number in range(60):
+        made.step(size=100 if number % 4 else 6_000)
+        made.context += 600 if number % 4 and number < 30 else 0
+    facts = made.recording.open(tmp_path).facts
+    assert fit_factors(facts, 30) is None
+    (found,) = calibrate(facts)
+    assert found.usable and found.error is not None and found.error.median < MAX_USABLE_ERROR
+    assert found.factors.result / found.factors.call == PRIOR.result / PRIOR.call, "one scale for all"
+    assert found.factors.result == pytest.approx(0.7 * RATES["tool_result"], rel=0.1)
 
 
 def test_without_usage_there_is_none() -> None:

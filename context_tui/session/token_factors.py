@@ -240,13 +240,30 @@ def fit_earlier_factors(facts: Facts, row: int) -> Factors | None:
     return fit_factors(facts, end)
 
 
-def _compute_factors(facts: Facts, end: int) -> Factors | None:
-    intervals = find_intervals(facts, end)
-    clean = [interval for interval in intervals if not interval.content.turns and not interval.content.images]
+def fit_scale(facts: Facts, end: int) -> Factors | None:
+    """Return the typical factors times one number, fitted to the requests before *end*, or None if these are too few.
+
+    Recorded sizes that do not tell the kinds of content apart, such as those with hidden reasoning, still give this.
+    """
+    if (growths := _collect_growths(facts, end)) is None:
+        return None
+    text, thinking, signature, call, result, overhead = _scale_prior(*growths)
+    return Factors(text, thinking, signature, call, result, overhead, None, len(growths[0]), 0.0)
+
+
+def _collect_growths(facts: Facts, end: int) -> tuple[list[list[float]], list[float]] | None:
+    """Return the estimated tokens and the growth of each interval within a turn, or None if there are too few."""
+    intervals = (interval for interval in find_intervals(facts, end) if not interval.content.turns)
+    clean = [interval for interval in intervals if not interval.content.images]
     if len(clean) < MIN_INTERVALS:
         return None
-    rows = [[*map(float, interval.content.tokens), 1.0] for interval in clean]
-    growths = [float(interval.growth) for interval in clean]
+    return [[*map(float, each.content.tokens), 1.0] for each in clean], [float(each.growth) for each in clean]
+
+
+def _compute_factors(facts: Facts, end: int) -> Factors | None:
+    if (collected := _collect_growths(facts, end)) is None:
+        return None
+    rows, growths = collected
     prior = _scale_prior(rows, growths)
     values, residuals = _regress(rows, growths, prior)
     error = median(map(abs, residuals))
@@ -260,8 +277,8 @@ def _compute_factors(facts: Facts, end: int) -> Factors | None:
         return None
     unrecorded = max(fmean(max(-MAX_UNRECORDED, min(tokens, MAX_UNRECORDED)) for tokens in residuals), 0.0)
     text, thinking, signature, call, result, overhead = values
-    factors = Factors(text, thinking, signature, call, result, overhead, None, len(clean), error, unrecorded)
-    with_images = [interval for interval in intervals if interval.content.images]
+    factors = Factors(text, thinking, signature, call, result, overhead, None, len(rows), error, unrecorded)
+    with_images = [interval for interval in find_intervals(facts, end) if interval.content.images]
     with_images = [interval for interval in with_images if not interval.content.turns] or with_images
     image_sizes = [
         (i.growth - factors.count_tokens(i.content) - factors.request_overhead) / i.content.images for i in with_images

@@ -32,8 +32,8 @@ class Calibration(NamedTuple):
     Attributes:
         model: name of the model; empty if none is recorded.
         requests: number of requests to the model that have a recorded size.
-        factors: fitted to all requests; if not ``usable``, those of another model, typical ones, or fitted to very few
-            requests.
+        factors: fitted to all requests, each by itself or, if this predicts worse, all by one scale; if not ``usable``,
+            those of another model, typical ones, or fitted to very few requests.
         error: error when factors from the first half of the requests predict the second half; None if untested.
         error_bytes4: error when ``bytes/4`` predicts the same sizes.
         usable: whether the factors are accurate enough to rely on; if not, ``reason`` says why.
@@ -77,17 +77,16 @@ def calibrate(facts: Facts, checkpoint: Checkpoint = lambda: None) -> list[Calib
 
 def _calibrate_model(facts: Facts, model: int, rows: list[int], checkpoint: Checkpoint) -> Calibration:
     name = facts.models[model] if model >= 0 else ""
-    factors, mid = token_factors.fit_factors(facts, rows[-1] + 1), len(rows) // 2
-    half_factors = token_factors.fit_factors(facts, rows[mid - 1] + 1) if len(rows) >= MIN_REQUESTS else None
-    error, plain_error = _compute_errors(facts, rows[mid:], half_factors, checkpoint) if half_factors else (None, None)
-    reason = ""
-    if len(rows) < MIN_REQUESTS:
-        reason = f"only {len(rows)} of the model's requests recorded a size; {MIN_REQUESTS} are needed"
-    elif factors is None or error is None:
-        reason = "the recorded sizes do not grow steadily with what is in the file"
-    elif error.median > MAX_USABLE_ERROR:
-        reason = f"half of the sizes it predicts are more than {error.median:.0%} off"
-    if factors is None or (reason and len(rows) >= MIN_REQUESTS):
+    mid, error, plain_error, reason = len(rows) // 2, None, None, ""
+    has_enough = len(rows) >= MIN_REQUESTS
+    for fit in (token_factors.fit_factors, token_factors.fit_scale) if has_enough else (token_factors.fit_factors,):
+        factors = fit(facts, rows[-1] + 1)
+        if has_enough and (half_factors := fit(facts, rows[mid - 1] + 1)):
+            error, plain_error = _compute_errors(facts, rows[mid:], half_factors, checkpoint)
+        reason = _explain_doubt(len(rows), error)
+        if factors and not (reason and has_enough):
+            break
+    else:
         factors = token_factors.PRIOR
     intervals = token_factors.find_intervals(facts, rows[-1] + 1)
     intervals = [each for each in intervals if each.output and not each.content.images]
@@ -96,6 +95,17 @@ def _calibrate_model(facts: Facts, model: int, rows: list[int], checkpoint: Chec
         for is_new in (False, True)
     )
     return Calibration(name, len(rows), factors, error, plain_error, not reason, reason, (in_turn, new_turn))
+
+
+def _explain_doubt(requests: int, error: ErrorStats | None) -> str:
+    """Return why factors are not accurate enough to rely on, or "" if they are."""
+    if requests < MIN_REQUESTS:
+        return f"only {requests} of the model's requests recorded a size; {MIN_REQUESTS} are needed"
+    if error is None:
+        return "the recorded sizes do not grow steadily with what is in the file"
+    if error.median > MAX_USABLE_ERROR:
+        return f"half of the sizes it predicts are more than {error.median:.0%} off"
+    return ""
 
 
 def _fit_output_overhead(intervals: list[Interval], factors: Factors) -> float | None:

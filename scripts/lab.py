@@ -7,7 +7,7 @@ contains figures only, and no text of a recording.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 from pathlib import Path
@@ -337,24 +337,7 @@ def _format_backtest(labs: Sequence[Named]) -> list[str]:
         "are added for each recorded reasoning token, which is the ratio in files that record both.",
         "",
     ]
-    backtests = [*chain.from_iterable(every.values())]
-    published = [*chain.from_iterable(each.results for _, each in backtests if not _has_derived_threshold(each))]
-    derived = [[each for each in group if _has_derived_threshold(each[1])] for group in every.values()]
-    tried, hit, _ = _leave_one_file_out(derived)
-    published_tried, published_hit = sum(each.testable for each in published), sum(each.is_hit for each in published)
-    blind_tried, blind_hit, alone = _leave_one_file_out(every.values())
-    sentences += [
-        "**On files that nothing was fitted to.** Codex (90% of the window) and Claude Code from 2.1.21 on (the window",
-        "less 33,000) have the thresholds that their developers publish. Nothing was fitted to files there:",
-        f"{published_hit} of {published_tried} full compactions are within one call. The threshold of earlier versions of",
-        "Claude Code was derived from these files, so the numbers above flatter it. With one file left out at a time, the",
-        f"threshold of the other files fires within one call of {hit} of {tried} compactions in that file. Together these are",
-        f"{published_hit + hit} of {published_tried + tried}. If nothing had been published, the threshold that explains most",
-        f"full compactions of an agent's other files with that window, in any version, would hit {blind_hit} of {blind_tried};",
-        f"for {alone} more there is no other file. Nothing was fitted to runs of the agents' own programs either:",
-        "[`agents.md`](agents.md) says at which call each preset fires there, and how large the next request is.",
-        "",
-    ]
+    sentences += [*_format_unfitted(every.values()), ""]
     for name, backtests in every.items():
         if (best := find_explaining_threshold(_chain_results(backtests))) is not None:
             sentences.append(
@@ -362,6 +345,31 @@ def _format_backtest(labs: Sequence[Named]) -> list[str]:
                 f"{best.explains} of {best.of} full compactions."
             )
     return [*lines, "", *sentences, ""]
+
+
+def _format_unfitted(groups: Collection[Sequence[tuple[Recording, PolicyBacktest]]]) -> list[str]:
+    results = [
+        result
+        for _, backtest in chain.from_iterable(groups)
+        if not _has_derived_threshold(backtest)
+        for result in backtest.results
+    ]
+    tried, hit = sum(each.testable for each in results), sum(each.is_hit for each in results)
+    derived = [[each for each in group if _has_derived_threshold(each[1])] for group in groups]
+    tried_by_others, hit_by_others, _ = _leave_one_file_out(derived)
+    tried_blind, hit_blind, alone = _leave_one_file_out(groups)
+    return [
+        "**On files that nothing was fitted to.** Codex (90% of the window) and Claude Code from 2.1.21 on (the window",
+        "less 33,000) have the thresholds that their developers publish; nothing was fitted to files there, and",
+        f"{hit} of {tried} full compactions are within one call. The threshold of earlier versions of Claude Code was",
+        "derived from these files, so the numbers above flatter it. With one file left out at a time, the threshold of",
+        f"the others fires within one call of {hit_by_others} of {tried_by_others} compactions in that file. Together,",
+        f"these are {hit + hit_by_others} of {tried + tried_by_others}. If nothing had been published, the threshold",
+        "that explains most full compactions of an agent's other files with that window, in any version, would hit",
+        f"{hit_blind} of {tried_blind}; for {alone} more there is no other file. Nothing was fitted to runs of the",
+        "agents' own programs either: [`agents.md`](agents.md) says at which call each preset fires there, and how",
+        "large the next request is.",
+    ]
 
 
 def _has_derived_threshold(backtest: PolicyBacktest) -> bool:

@@ -17,6 +17,8 @@ from context_tui.compaction.changes import Change, UniformChanges
 from context_tui.compaction.next_request import compute_next_request
 from context_tui.compaction.recorded_compactions import find_recorded_compactions
 from context_tui.session.context import Body
+from context_tui.session.drops import find_drops
+from context_tui.session.facts import Prompt, PromptPart, Usage
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.tokens.accounting import BelievedSize, estimate_prompt
@@ -82,13 +84,24 @@ def test_it_is_recorded_plus_what_came_after(tmp_path: Path, recording: Recordin
     fixed=st.integers(0, 10**6),
     content=st.integers(0, 10**6),
     removed=st.lists(st.integers(-1_000, 10**6), min_size=2),
-    share=st.floats(0, 1),
+    shares=st.lists(st.floats(0, 1), min_size=2),
 )
-def test_the_more_goes_the_less_is_left(size: int, fixed: int, content: int, removed: list[int], share: float) -> None:
-    sizes = [resize(size, fixed, content, -each, share) for each in sorted(removed)]
+def test_the_more_goes_the_less_is_left(
+    size: int, fixed: int, content: int, removed: list[int], shares: list[float]
+) -> None:
+    """Also where the content measures several times the recorded size, as after a clearing that nothing explains."""
+    steps = [*zip(sorted(removed), sorted(shares), strict=False)]
+    sizes = [resize(size, fixed, content, -each, share) for each, share in steps]
     assert all(less >= more for less, more in pairwise(sizes))
     assert min(sizes) >= min(fixed, size)
-    assert all(left <= size for each, left in zip(sorted(removed), sizes, strict=True) if each >= 0)
+    assert all(left <= size for (each, _), left in zip(steps, sizes, strict=True) if each >= 0)
+    assert resize(size, fixed, content, -content, 1.0) == min(size, fixed), "of nothing, nothing is left"
+
+
+def test_content_that_measures_more_than_the_size_has_its_share_of_the_size() -> None:
+    assert resize(60_000, 20_000, 80_000, -1_000, 0.0) == 59_000, "a little counts in full"
+    assert resize(60_000, 20_000, 80_000, -40_000, 0.5) == 35_000, "of 40,000 half, less a quarter of it"
+    assert resize(60_000, 20_000, 80_000, -78_000, 1.0) == 20_987
 
 
 def test_what_is_recorded_but_not_measured_goes_with_the_requests_that_brought_it() -> None:
@@ -146,6 +159,37 @@ def test_nothing_unmeasured_survives_a_summary_of_everything(tmp_path: Path) -> 
     plan = ct.plan(session, "manual", cut=len(session))
     request = compute_next_request(plan, "The summary.", build_calibrated_table(session.facts))
     assert request.tokens_before > 86_000 and 19_000 < request.tokens_after < 21_000
+
+
+@pytest.mark.parametrize(
+    ("row", "size"), [(0, 0), (1, 0), (5, 0), (5, 300), (10, 300)], ids=["first", "second", "none", "small", "late"]
+)
+def test_a_request_smaller_than_its_content_does_not_show_what_every_context_holds(row: int, size: int) -> None:
+    """An aborted call records no tokens, and a title or a check of a command another conversation's."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "do it"}]
+    for number in range(12):
+        messages.append({"role": "assistant", "content": [call(f"t{number}")]})
+        messages.append({"role": "user", "content": [result(f"t{number}", "y" * 4_000)]})
+    session = ct.from_messages(messages)
+    for number in range(12):
+        recorded = 12_000 + 1_020 * number
+        session.facts.add_request(1 + 2 * number, Usage(fresh=size if number == row else recorded, output=20))
+    account = measure_context(session.context_at(), build_calibrated_table(session.facts))
+    assert account.not_in_file == pytest.approx(12_000, rel=0.05)
+    plan = ct.plan(session, "manual", cut=len(session))
+    after = compute_next_request(plan).after
+    assert 11_000 < after.low < account.fixed <= after.tokens < after.high, "the measured first request has an error"
+    assert all(drop.tokens < 40_000 for drop in find_drops(session.facts) if size == 0), "no size is no drop"
+
+
+@pytest.mark.parametrize("has_tools", [False, True])
+def test_a_size_without_any_record_allows_for_unknown_tools(has_tools: bool) -> None:
+    """Before its first request, a session's system prompt may be known, and its tools not."""
+    session = ct.from_messages([{"role": "user", "content": "do it"}])
+    tools = (PromptPart("Read", 800, "{}".ljust(800)),) if has_tools else ()
+    session.facts.prompts.append(Prompt(0, (PromptPart("system", 4_000, "x" * 4_000),), tools))
+    session.facts.system_bytes, session.facts.tools_bytes = 4_000, 800 * has_tools
+    assert (measure_context(session.context_at()).size.high > 60_000) is not has_tools
 
 
 def test_a_size_without_any_record_allows_for_an_unknown_prompt() -> None:

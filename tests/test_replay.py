@@ -205,12 +205,13 @@ def naive(
                 replies = [session.message(each) for each in usages if each < at]
                 stay = sum((Counter(map(identify, these)) & Counter(map(identify, replies))).values())
                 known, content, least = set(map(identify, recorded)), held(recorded), min(fixed[call], guessed[call])
-                unaccounted = guessed[call] - least - content
+                unaccounted = max(guessed[call] - least - content, 0)
                 removed = round(unaccounted * (1 - stay / len(replies))) if stay < len(replies) else 0
-                change = held([each for each in these if identify(each) in known]) - content
-                change = change - removed if change > 0 else min(change - removed, 0)
+                rest = held([each for each in these if identify(each) in known])
                 inserted = held([each for each in these if identify(each) not in known])
-                return max(guessed[call] + change, least) + inserted
+                if rest <= content and content:  # what stays has at least most of its share in the size
+                    least += int(min(guessed[call] - least, content) * rest / content * (1 - rest / content / 2))
+                return max(guessed[call] + rest - content - removed, least) + inserted
 
             sizes.append(of(messages, message))
             firings += [(at, of(before, message), of(after, message)) for at, before, after in pending]

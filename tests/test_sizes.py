@@ -274,6 +274,12 @@ def test_a_recorded_output_is_the_size_of_its_reply() -> None:
     assert median(predict_errors(session, without_outputs(table), 1)) > 10
 
 
+def holds_content(session: Session, table: TokenTable, row: int) -> bool:
+    """Whether a request is not much smaller than the messages before it, as one of another conversation may be."""
+    context = session.context_at(session.facts.request_message[row])
+    return session.facts.requests[row].context >= 0.75 * measure_context(context, table).content
+
+
 def check_parts(session: Session, step: int) -> None:
     """Hold the parts of every context of a recorded request to that request, and what no policy removes to all."""
     facts, table = session.facts, build_calibrated_table(session.facts)
@@ -289,8 +295,9 @@ def check_parts(session: Session, step: int) -> None:
         past = [row for row in range(len(facts.requests)) if facts.request_message[row] < at]
         same_model = [row for row in past if facts.request_model[row] == facts.request_model[past[-1]]]
         if past and facts.size_basis is None and not facts.holds_requests:
-            recorded = [facts.requests[row].context for row in same_model if has_valid_size(facts, row)]
-            assert account.fixed <= min(filter(None, recorded), default=account.fixed)
+            sized = [row for row in same_model if has_valid_size(facts, row)]
+            whole = [row for row in sized if row == past[0] or holds_content(session, table, row)]
+            assert account.fixed <= min((facts.requests[row].context for row in whole), default=account.fixed)
     if facts.requests and facts.requests[0].context and not facts.holds_requests:
         first = session.context_at(facts.request_message[0])
         in_file = sum(table.prompt_at(facts, first.at)) + table.compute_prefix_sums(first)[-1]

@@ -131,7 +131,8 @@ def format_request(request: NextRequest) -> str:
         parts = f"{request.account.recorded:,} recorded"
         parts += f" + ~{request.account.appended:,} appended since" if request.account.appended > 0 else ""
         parts += f" - ~{-request.account.appended:,} cleared since" if request.account.appended < 0 else ""
-    parts += f" - ~{request.removed_tokens:,} removed"
+    removed = request.removed_tokens
+    parts += f" - ~{removed:,} removed" if removed >= 0 else f" + ~{-removed:,} for longer replacements"
     parts += f" + ~{request.inserted_tokens:,} inserted" if request.inserted_tokens else ""
     parts += f"; {request.account.measure}: between {request.after.low:,} and {request.after.high:,}"
     return f"{sizes}{', plus a summary' if request.summary_pending else ''} ({parts})"

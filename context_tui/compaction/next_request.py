@@ -62,13 +62,13 @@ def compute_next_request(plan: Plan, summary: str | None = None, token_table: To
     inserts = [insert for insert in plan.inserts if summary is not None or not insert.holds_summary]
     count = token_table.count_text if token_table else estimate_text
     restored = plan.estimate_restored(token_table.convert_estimate if token_table else use_estimate)
-    inserted = sum(count(insert.format_text(summary or "")) for insert in inserts) + restored
+    inserted = sum(count(insert.format_text(summary or "")) for insert in inserts)
     requests = context_size.count_requests_before(plan.context)
     removed_requests = sum(requests[positions.stop] - requests[positions.start] for positions in plan.dropped_ranges)
     rest = account.resize(_count_removed_tokens(plan, token_table), removed_requests)
-    after = rest.add(inserted, round(RESTORED_ERROR * restored))
+    after = rest.add(inserted + restored, round(account.error * inserted + RESTORED_ERROR * restored))
     pending = plan.needs_summary and summary is None
-    return NextRequest(account, after, inserted, pending, restored)
+    return NextRequest(account, after, inserted + restored, pending, restored)
 
 
 def _count_removed_tokens(plan: Plan, table: TokenTable | None) -> int:

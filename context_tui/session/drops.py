@@ -154,7 +154,7 @@ def _update_drops(facts: Facts) -> list[Drop]:
         _reconsider_drops(facts, results)
     messages, requests = facts.request_message, facts.requests
     for row in range(max(search.requests, 1), len(requests)):
-        decrease = requests[row - 1].context - requests[row].context
+        decrease = requests[row - 1].context - requests[row].context if requests[row].context else 0
         if is_other_conversation(facts, row - 1) and facts.drops and facts.drops[-1].message == messages[row - 1]:
             facts.drops.pop()  # only this request shows that the one before was no drop
         epoch = epoch_at(facts, messages[row]) if decrease >= MIN_DROP else None

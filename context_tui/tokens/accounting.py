@@ -34,8 +34,9 @@ def find_request_before(facts: Facts, at: int, floor: int) -> int:
 
 
 def has_valid_size(facts: Facts, row: int) -> bool:
-    """Return whether request *row* shows the context's size: it is no side request, and its reply was kept."""
-    return not (facts.flags[facts.request_message[row]] & MessageFlag.NOT_SENT or is_other_conversation(facts, row))
+    """Return whether request *row* shows the context's size: it has one and is no side request; its reply was kept."""
+    is_sent = not facts.flags[facts.request_message[row]] & MessageFlag.NOT_SENT
+    return bool(facts.requests[row].context) and is_sent and not is_other_conversation(facts, row)
 
 
 def find_last_usage(context: Context) -> Usage | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import NamedTuple
 
 from context_tui.session.context import Context, context_at, memoize
@@ -32,8 +32,12 @@ TYPICAL_SIZE_ERROR = 0.03
 """Error of the predicted size of a request without a usable calibration, as a share of the size."""
 MIN_SIZE_ERROR = 0.002
 """Smallest error of the predicted size of a request, as a share of the size."""
+MIN_FIXED_ERROR = 0.005
+"""Smallest error of the tokens that no policy removes, as a share: the content of the first request is measured."""
 MAX_PROMPT_TOKENS = 60_000
 """Tokens of the largest system prompt and tools in known recordings: the bound for an unknown prompt."""
+MAX_FIRST_REQUESTS = 4
+"""Number of requests that are searched for the first one that holds its content."""
 DEFAULT_SUMMARY_TOKENS = 2_000
 """Estimated tokens (``bytes/4``) of a summary whose text is not in the file."""
 
@@ -115,6 +119,12 @@ class ContextAccount(NamedTuple):
         return SizeSource.PARTLY if self.appended else SizeSource.RECORDED
 
     @property
+    def fixed_error(self) -> int:
+        """Error in tokens of ``fixed`` if it was derived from the recorded size of a request."""
+        is_derived = self.not_in_file is not None and not self.is_whole
+        return round(max(self.size_error, MIN_FIXED_ERROR) * self.fixed) if is_derived else 0
+
+    @property
     def parts(self) -> BelievedSize:
         """Size of the next request, split into a recorded and a measured part."""
         return BelievedSize(self.recorded, self.appended if self.recorded is not None else self.tokens)
@@ -127,7 +137,7 @@ class ContextAccount(NamedTuple):
             source = self.source if self.appended else "exact" if self.is_whole else "recorded"
             return ContextSize(self.tokens, max(self.tokens - spread, 0), self.tokens + spread, source)
         measured = self.content + (self.fixed if self.not_in_file is None else 0)
-        spread = round(self.error * measured) + self.put_back_error
+        spread = round(self.error * measured) + self.fixed_error + self.put_back_error
         unknown = 0 if self.has_prompt else MAX_PROMPT_TOKENS
         return ContextSize(self.tokens, max(self.tokens - spread, 0), self.tokens + spread + unknown, self.source)
 
@@ -135,7 +145,8 @@ class ContextAccount(NamedTuple):
         """Return the next request's size after removing *removed* measured tokens and *removed_requests* replies.
 
         The error shrinks in proportion to the size. The share of the unaccounted tokens that belongs to the removed
-        replies is uncertain, unless all replies stay or all go. What was put back goes with the last of the content.
+        replies, or of a lacking size that belongs to the removed content, is uncertain, unless all stay or all go. What
+        was put back goes with the last of the content.
         """
         share = removed_requests / self.requests if self.requests else 0.0
         old_tokens = self.tokens - (self.put_back if removed >= self.content else 0)
@@ -144,22 +155,30 @@ class ContextAccount(NamedTuple):
         rest = max(self.content - removed, 0)
         _, low, high, source = self.size
         base, unknown = self.tokens - low, max(low + high - 2 * self.tokens, 0)
+        if old_tokens < self.fixed + self.content:
+            share = min(removed / self.content, 1.0) if self.content else 0.0
         spread = self.error * min(abs(removed), rest) + unaccounted * min(share, 1 - share)
         spread = round(spread + base * min(tokens / self.tokens, 1) if self.tokens else spread)
-        low, high = max(tokens - spread, min(self.fixed, tokens)), tokens + spread + unknown
-        return ContextSize(tokens, low, high, self.source if removed else source)
+        fixed_error = self.fixed_error if removed else 0
+        low = max(tokens - spread - fixed_error, min(self.fixed, tokens) - fixed_error)
+        return ContextSize(tokens, low, tokens + spread + fixed_error + unknown, self.source if removed else source)
 
 
 def resize(size: int, fixed: int, content: int, change: int, removed_share: float) -> int:
     """Return the new size in tokens of a context with *size* tokens after its measured *content* changes by *change*.
 
     The *fixed* tokens always stay. Tokens beyond these and the content came with requests; they shrink by
-    *removed_share*, the share (0 to 1) of the requests whose replies are removed. No removal makes the size larger,
-    even if the content measures more than the size.
+    *removed_share*, the share (0 to 1) of the requests whose replies are removed. If the content measures more than the
+    size, removals count in full until the rest has only half of its share in the size (if all remains) to its whole
+    share (if little remains). So the more is removed, the smaller is the size, down to the fixed tokens.
     """
     fixed = min(fixed, size)
-    total_change = change - round((size - fixed - content) * removed_share)
-    return max(size + (total_change if change > 0 else min(total_change, 0)), fixed)
+    unaccounted = max(size - fixed - content, 0)
+    floor = fixed
+    if change <= 0 < content:
+        share = max(1 + change / content, 0.0)
+        floor += int(min(size - fixed, content) * share * (1 - share / 2))
+    return max(size + change - round(unaccounted * removed_share), floor)
 
 
 def measure_context(context: Context, token_table: TokenTable | None = None) -> ContextAccount:
@@ -174,8 +193,10 @@ def measure_context(context: Context, token_table: TokenTable | None = None) -> 
 def _measure_context(context: Context, table: TokenTable | None) -> ContextAccount:
     facts, basis = context.facts, context.facts.size_basis
     content = _measure_content(context, table)
-    prompt = sum(measure_prompt_parts(facts, table, context.at))
-    has_first_request = bool(facts.requests) and facts.request_message[0] < context.at  # later ones are not known yet
+    prompt_parts = measure_prompt_parts(facts, table, context.at)
+    prompt = sum(prompt_parts)
+    first = _find_first_request(facts, table)
+    has_first_request = first < len(facts.requests) and facts.request_message[first] < context.at
     [fixed] = measure_fixed(facts, table, [context.at])
     requests = count_requests_before(context)[-1]
     unaccounted = 0
@@ -196,7 +217,7 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
     elif recorded is not None:  # what was cleared since may measure more than the request recorded
         appended = max(appended, min(fixed - recorded, 0))
     sizes = recorded, appended, fixed, content, requests, unaccounted
-    has_prompt = not_in_file is not None or bool(prompt)
+    has_prompt = not_in_file is not None or (bool(prompt) if facts.holds_requests else min(prompt_parts) > 0)
     is_whole, described = facts.holds_requests, _describe_measure(context, table)
     return ContextAccount(*sizes, *described, is_whole, not_in_file, has_prompt, put_back, error)
 
@@ -232,29 +253,49 @@ def measure_fixed(facts: Facts, table: TokenTable | None, points: Iterable[int])
     """Yield the tokens that no policy removes from the contexts before the messages *points*, which must ascend.
 
     By the first recorded request, these are all tokens beyond its content, but no more than the model's smallest
-    request or, if the model has changed, their share of that request. Before the first request, and in files with whole
-    requests, they are measured.
+    request that holds its content or, if the model has changed, their share of that request. Before the first request,
+    and in files with whole requests, they are measured.
     """
-    first = 0
-    if facts.requests and not facts.holds_requests:
-        first_context = context_at(facts, facts.request_message[0])
-        first = max(facts.requests[0].context - _measure_content(first_context, table), 0)
-    standing, row, least = _measure_standing(facts, table), 0, dict[int, int]()
+    standing, row, start = _measure_standing(facts, table), 0, _find_first_request(facts, table)
+    first, least = 0, dict[int, int]()
     for at in points:
         while row < len(facts.requests) and facts.request_message[row] < at:
             model, size = facts.request_model[row], facts.requests[row].context
-            if 0 < size < least.get(model, first) and accounting.has_valid_size(facts, row):
-                if model != facts.request_model[0]:
-                    content = _measure_content(context_at(facts, facts.request_message[row]), table)
-                    size = round(size * first / (first + content))
-                least[model] = size
+            if row == start:
+                first = max(size - _measure_request(facts, table, row), 0)
+            elif row > start and size < least.get(model, first) and accounting.has_valid_size(facts, row):
+                if model != facts.request_model[start]:
+                    least[model] = round(size * first / (first + _measure_request(facts, table, row)))
+                elif _holds_content(facts, table, row):
+                    least[model] = size
             row += 1
         if facts.size_basis is not None:
             yield facts.size_basis.fixed
-        elif row and not facts.holds_requests:
+        elif row > start and not facts.holds_requests:
             yield least.get(facts.request_model[row - 1], first)
         else:
             yield standing + sum(measure_prompt_parts(facts, table, at))
+
+
+def _find_first_request(facts: Facts, table: TokenTable | None) -> int:
+    """Return the row of the first request with a recorded size, or the number of requests if there is none.
+
+    If the size is smaller than the request's content, one of the next requests is taken, if it holds its content.
+    """
+    rows = (row for row in range(len(facts.requests)) if accounting.has_valid_size(facts, row))
+    first_rows = [*islice(rows, MAX_FIRST_REQUESTS)] or [len(facts.requests)]
+    if facts.holds_requests or len(first_rows) == 1:
+        return first_rows[0]
+    return next((row for row in first_rows if _holds_content(facts, table, row)), first_rows[0])
+
+
+def _holds_content(facts: Facts, table: TokenTable | None, row: int) -> bool:
+    """Return whether the size of a request is large enough for its content, except for errors of the measure."""
+    return facts.requests[row].context >= (1 - TYPICAL_ERROR) * _measure_request(facts, table, row)
+
+
+def _measure_request(facts: Facts, table: TokenTable | None, row: int) -> int:
+    return _measure_content(context_at(facts, facts.request_message[row]), table)
 
 
 def measure_prompt_parts(facts: Facts, table: TokenTable | None, at: int) -> tuple[int, int]:

@@ -145,8 +145,13 @@ class Recording:
         """Size of the recorded context in tokens at each call, estimated where no usage was recorded."""
         if None not in self.recorded_sizes:
             return [*filter(None, self.recorded_sizes)]
-        calls = zip(self.recorded_sizes, self._iter_recorded_amounts(), self.fixed_sizes, strict=True)
+        calls = zip(self.recorded_sizes, self.recorded_amounts, self.fixed_sizes, strict=True)
         return [size or amount.tokens + fixed for size, amount, fixed in calls]
+
+    @cached_property
+    def recorded_amounts(self) -> list[Amount]:
+        """Amount of content in the recorded context at each call."""
+        return [*self._iter_recorded_amounts()]
 
     def _iter_recorded_amounts(self) -> Iterator[Amount]:
         sums = self.get_appended("keep").amounts

@@ -106,7 +106,8 @@ class SweepTrack:
         checkpoint_windows: the window that the runtime assumes at each checkpoint, in tokens.
         max_turns: largest number of turns in any context.
         is_unpredictable: for each checkpoint, whether a rule that clears there begins the next turn without a report.
-        lowest_sizes: for each call, the smallest size from that call up to the next event.
+        removable: for each call, tokens whose removal makes the context smaller by as many.
+        lowest_sizes: for each call, the fewest removable tokens from that call up to the next event.
     """
 
     def __init__(self, recording: Recording, rule: ClearingRule, recorded: CompactionHandling = "keep") -> None:
@@ -115,7 +116,13 @@ class SweepTrack:
         self.checkpoints = np.array(checkpoints, np.int64)
         call_messages = np.array([call.message for call in recording.calls], np.int64)
         self.calls_before = np.searchsorted(call_messages, self.checkpoints)
-        self.recorded_sizes = np.array(get_baseline(recording, recorded).sizes, np.int64)
+        baseline = get_baseline(recording, recorded)
+        self.recorded_sizes = np.array(baseline.sizes, np.int64)
+        amounts = zip(recording.recorded_amounts, baseline.excess, strict=True)
+        content = np.array([amount.tokens + excess.tokens for amount, excess in amounts], np.int64)
+        self.removable = _count_removable_tokens(
+            self.recorded_sizes, np.array(recording.fixed_sizes, np.int64), content
+        )
         self.call_windows = np.array([window.tokens for window in recording.windows], np.int64)
         history = ReplayHistory(recording, recorded)
         sums = np.array(history.tokens_before, np.int64)
@@ -207,8 +214,15 @@ class SweepTrack:
         )
         end = int(self.calls_before[segment.end]) if segment.end < len(self.checkpoints) else len(self.recorded_sizes)
         calls = slice(int(self.calls_before[segment.begin]), end)
-        in_file = np.maximum(self.recorded_sizes[calls] - self.recording.fixed_sizes[calls], 0)
-        self.lowest_sizes[calls] = np.minimum.accumulate(in_file[::-1])[::-1]
+        self.lowest_sizes[calls] = np.minimum.accumulate(self.removable[calls][::-1])[::-1]
+
+
+def _count_removable_tokens(sizes: Ints, fixed: Ints, content: Ints) -> Ints:
+    """Return the tokens whose removal :func:`resize` counts in full."""
+    in_file = np.maximum(sizes - fixed, 0)
+    ratio = content / np.maximum(in_file, 1)
+    removable = (content * (ratio - np.sqrt(np.maximum(ratio * ratio - 1, 0)))).astype(np.int64)
+    return np.where(content <= in_file, in_file, np.where(in_file > 0, removable, 0))
 
 
 class _ResultSums(NamedTuple):

@@ -27,7 +27,7 @@ _AWK_PROGRAM = re.compile(r"\bawk\b(?: -\w\S*){0,3} '(?:(?!system|getline|>\s*[\
 """Matches awk with a program that only prints; its signs mean nothing to the shell."""
 _UNSAFE_SHELL_SYNTAX = re.compile(r"[`<>]|\bsystem\(|\$[({]|-exec\b|-delete\b")
 _SED_SUBSTITUTION = re.compile(r"s([/|#,@!])\^?((?:(?!\1)[^\\\n]){12,300})\1")
-"""Matches the old text of a sed command, if it contains no escapes."""
+"""Matches the old text of a sed command, without its ``^``, if it contains no escapes."""
 _PRINTED_LINES = re.compile(r"(?<=[ '\";])([0-9]{1,7}),([0-9]{1,7})p")
 _ROOT = re.compile(r"^(?:\./|[A-Za-z]:/|/[a-z]/)")
 """Matches the beginning of a path that some programs leave out, such as a drive (``C:/`` or ``/c/``)."""

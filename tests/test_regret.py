@@ -104,6 +104,13 @@ EDIT = (
     "ok",
 )
 UNRELATED = ("Edit", {"file_path": "/src/app/blocks.py", "old_string": "x = 1", "new_string": "x = 2"}, "ok")
+PIPE = "sed -n '/def /,/return/p' /src/app/blocks.py | sed -n 7,12p"
+SCRIPT = """python3 - <<'PY'
+def change(path, old, new):
+    text = open(path).read()
+    open(path, "w").write(text.replace(old, new))
+change("app/blocks.py", 'path.open(encoding="utf-8").read()', "pass")
+PY"""
 
 
 def _print_lines(lines: str, *more_files: str) -> Any:
@@ -213,6 +220,8 @@ class TestRefetch:
             (_print_lines("1,6"), _print_lines("4,12"), 1),
             (_print_lines("1,3p;20,26"), _print_lines("7,12p;24,40"), 1),
             (_print_lines("1,3p;20,26"), _print_lines("7,12p;30,40"), 0),
+            (_print_lines("1,6"), _print_lines("7,9p' /src/app/blocks.py; sed -n '20,30"), 0),
+            (_print_lines("1,6"), ("Bash", {"command": PIPE}, CODE), 1),  # it is not known which lines of the file
             (_read_lines(offset=1, limit=6), _print_lines("7,12"), 0),
             (_read_lines(limit=6), _read_lines(offset=7, limit=6), 0),
             (_read_lines(offset=1, limit=6), _read_lines(offset=3), 1),  # to the end of the file
@@ -223,7 +232,7 @@ class TestRefetch:
     def test_another_part_of_a_file_may_have_like_lines(self, first: Any, second: Any, cases: int) -> None:
         assert len(dropped_first(first, NOTHING, second)) == cases
 
-    @pytest.mark.parametrize("folder", ["/src/app", "src", "."])
+    @pytest.mark.parametrize("folder", ["/src/app", "src", ".", "/src/blocks-8.5.1"])
     def test_a_search_in_a_folder_shows_lines_of_its_files(self, folder: str) -> None:
         found = "\n".join(f"app/blocks.py:{number}:{line}" for number, line in enumerate(CODE.splitlines(), 1))
         search = ("Grep", {"pattern": "e", "path": folder, "output_mode": "content"}, found)
@@ -260,6 +269,8 @@ class TestEdit:
                 },
             ),
             ("Bash", {"command": "sed -i 's|path.open(encoding=\"utf-8\").read()|pass|' app/blocks.py"}),
+            ("Bash", {"command": "sed -i 's|^path.open(encoding=\"utf-8\")|pass|' app/blocks.py"}),
+            ("Bash", {"command": SCRIPT}),
             ("Write", {"file_path": "/src/app/blocks.py", "content": CODE.replace("offset_of(number)", "0")}),
         ],
     )

@@ -38,6 +38,7 @@ MIN_FETCHED_CHARS = 40
 """Minimum length of a result in characters."""
 
 
+_has_suffix = re.compile(r"[^.]\.+[A-Za-z]").search
 _is_path = re.compile(r"[\w./\\@~:+-]+").fullmatch
 _PLACE = re.compile(r"(?:(.*)[:-])?([0-9]+)")
 _is_search = re.compile(r"\b(?:grep|rg|search\w*|select-string)\b", re.IGNORECASE).search
@@ -291,7 +292,7 @@ def _reach_end(lines: Iterable[str], one: Sequence[str], other: Sequence[str]) -
 
 def _is_folder_search(fetch: Fetch) -> bool:
     """Return whether a call may show files that it does not name."""
-    return not all("." in _get_file_name(path).strip(".") for path in fetch.effect.read_paths or [""])
+    return not all(_has_suffix(_get_file_name(path)) for path in fetch.effect.read_paths or [""])
 
 
 def _get_file_name(path: str) -> str:

@@ -26,8 +26,8 @@ _HERE_DOCUMENT = re.compile(r"\b(?:cat|python3?)\b([^\n]{0,300})<<-?[ \t]*['\"]?
 _AWK_PROGRAM = re.compile(r"\bawk\b(?: -\w\S*){0,3} '(?:(?!system|getline|>\s*[\"(])[^']){1,500}'")
 """Matches awk with a program that only prints; its signs mean nothing to the shell."""
 _UNSAFE_SHELL_SYNTAX = re.compile(r"[`<>]|\bsystem\(|\$[({]|-exec\b|-delete\b")
-_SED_SUBSTITUTION = re.compile(r"s([/|#,@!])((?:(?!\1)[^\\\n]){12,300})\1")
-"""Matches the old text of a sed command, if it contains no escapes."""
+_SED_SUBSTITUTION = re.compile(r"s([/|#,@!])\^?((?:(?!\1)[^\\\n]){12,300})\1")
+"""Matches the old text of a sed command, without its ``^``, if it contains no escapes."""
 _PRINTED_LINES = re.compile(r"(?<=[ '\";])([0-9]{1,7}),([0-9]{1,7})p")
 _ROOT = re.compile(r"^(?:\./|[A-Za-z]:/|/[a-z]/)")
 """Matches the beginning of a path that some programs leave out, such as a drive (``C:/`` or ``/c/``)."""
@@ -176,25 +176,31 @@ def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
             files = _find_shown_files(piece) if piece[0] == "git" else _find_command_files(piece)
             reads += [posixpath.normpath(posixpath.join(folder, path)) for path in files]
     is_search = not {"grep", "egrep", "rg"}.isdisjoint(piece[0] for piece in pieces)
-    prints_range = len(reads) == 1 and "sed -n" in command_line and not is_search
+    prints_range = len(set(reads)) == 1 and command_line.count("sed -n") == len(reads) and not is_search
     lines = _PRINTED_LINES.findall(command_line) if prints_range else ()
     lines_read = tuple((int(first), int(last)) for first, last in lines)
     return CallEffect(f"$ {' '.join(command_line.split())}", tuple(reads), lines_read=lines_read)
 
 
 def _analyze_python(script: str) -> CallEffect:
-    """Return the effect of a Python script that replaces literal texts in files."""
+    """Return the effect of a Python script that replaces literal texts in files, itself or in functions of its own."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such as one about an escape in a string of the session
             nodes = list(ast.walk(ast.parse(script)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return CallEffect()
+    definitions = {node.name: node.args.args for node in nodes if isinstance(node, ast.FunctionDef)}
     values: dict[str, list[str]] = defaultdict(list)
     for node in nodes:
         match node:
-            case ast.Assign(targets=[ast.Name(name)], value=ast.Constant(str(text))):
+            case ast.Assign([ast.Name(name)], ast.Constant(str(text))):
                 values[name].append(text)
+            case ast.Call(ast.Name(name), arguments) if name in definitions:
+                for parameter, argument in zip(definitions[name], arguments, strict=False):
+                    match argument:
+                        case ast.Constant(str(text)):
+                            values[parameter.arg].append(text)
 
     def find_arguments(functions: Collection[str], number: int) -> Iterator[str]:
         for node in nodes:

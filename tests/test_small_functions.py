@@ -588,7 +588,7 @@ def test_drops_are_found_step_by_step_as_at_once(contexts: list[int], has_side_r
         whole.add_request(2 * number + 1, Usage(size))
         find_drops(growing)
     assert find_drops(growing) == find_drops(whole)
-    falls = [before - after for before, after in pairwise(contexts)]
+    falls = [before - after for before, after in pairwise(contexts) if after]  # a call without a size is no drop
     if not has_side_requests:
         assert [drop.tokens for drop in growing.drops] == [fall for fall in falls if fall >= 2_000]
 

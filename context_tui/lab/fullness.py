@@ -61,7 +61,8 @@ class PolicyEffect(NamedTuple):
 
     ``tokens_put_back`` counts the files and reminders that the agent inserts again; ``tokens_after`` includes them.
     ``due`` says when it happens, as in ``now`` or ``at 240k``, unless a forecast of calls does. If no message
-    is kept, only the system prompt, the tools and what is put back remain.
+    is kept, only the system prompt, the tools, instructions and what is put back remain; ``has_prompt`` tells whether
+    the system prompt is known.
     """
 
     policy: str
@@ -75,6 +76,7 @@ class PolicyEffect(NamedTuple):
     is_own: bool = True
     due: str = ""
     messages_kept: int = 0
+    has_prompt: bool = True
 
     def format(self, *, brief: bool = False) -> str:
         """Format the effect as in ``Clearing 10 old results leaves 61 %.``, if *brief* with fewer notes."""
@@ -84,8 +86,8 @@ class PolicyEffect(NamedTuple):
         elif self.needs_summary:
             verb, rest = "Summarising", " + summary"
         details = [format_tokens(self.tokens_after)] if self.share_after < MIN_SHARE else []
-        if self.messages and not self.messages_kept and not brief:
-            details.append(PART_NAMES["system"])
+        if self.messages and not self.messages_kept and self.tokens_after and not brief:
+            details.append(PART_NAMES["system" if self.has_prompt else "injected"])
         if self.tokens_put_back >= MIN_PUT_BACK_SHARE * self.tokens_after:
             details.append(f"{format_tokens(self.tokens_put_back)} restored")
         if not self.is_own:
@@ -106,7 +108,7 @@ class Fullness(NamedTuple):
         tokens_left: tokens until the agent compacts; None if that is unknown.
         calls_range: lowest and highest number of calls to be expected, or None if ``calls_left`` is None.
         compaction: the full compaction recorded at this point, which replaces the forecast; None if there is none.
-        has_prompt: whether the size includes the system prompt and tools; False if their size is unknown.
+        has_prompt: whether the size includes the system prompt and tools; False if the size of either is unknown.
     """
 
     tokens: int
@@ -133,9 +135,14 @@ class Fullness(NamedTuple):
         return [
             f"{format_level(self.tokens, self.window.tokens, self.origin)}.",
             *([f"{parts[0].upper()}{parts[1:]}."] if parts else []),
-            *([] if self.has_prompt else ["The system prompt and the tools are not in the file."]),
+            *([] if self.has_prompt else [f"{self._name_unknown_parts()} are not in the file."]),
             *self.format_forecast(),
         ]
+
+    def _name_unknown_parts(self) -> str:
+        return (
+            "The tools" if any(part.category == "system" for part in self.parts) else "The system prompt and the tools"
+        )
 
     def format_forecast(self, *, brief: bool = False) -> list[str]:
         """Format sentences on when the agent compacts next and how much its policies would leave."""
@@ -166,6 +173,7 @@ def compute_fullness(
     """Compute the fullness of a context; *breakdown* must use the same token measure as *token_table*."""
     account, window = measure_context(context, token_table), session.window_at(context.at)
     tokens_left, effects, forecast = None, list[PolicyEffect](), None
+    parts = split_context(breakdown, account.tokens)
     compaction = find_full_compaction(context)
     own_policies = find_own_policies(session)
     for kind, name in (own_policies or {"micro": DEFAULT_POLICY}).items():
@@ -197,9 +205,9 @@ def compute_fullness(
                         is_own=bool(own_policies),
                         due="" if has_forecast else _format_due(trigger),
                         messages_kept=len(context) - dropped,
+                        has_prompt=account.has_prompt or any(part.category == "system" for part in parts),
                     )
                 )
-    parts = split_context(breakdown, account.tokens)
     return Fullness(
         account.tokens,
         window,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import NamedTuple
 
 from context_tui.session.context import Context, context_at, memoize
@@ -24,8 +24,8 @@ from context_tui.tokens.estimators import bytes4, count_block_tokens
 from context_tui.tokens.measures import TokenMeasure, TokenTable
 from context_tui.tokens.restored_files import RESTORED_ERROR, Restoration, use_estimate
 
-TYPICAL_ERROR = 0.25
-"""Error of content measured without a usable calibration, as a share of its tokens."""
+TYPICAL_ERROR = 0.3
+"""Error of content measured without a usable calibration, as a share: nine of ten models lie within it."""
 MIN_ERROR = 0.02
 """Smallest error of measured content, as a share of its tokens."""
 TYPICAL_SIZE_ERROR = 0.03
@@ -195,8 +195,7 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
     content = _measure_content(context, table)
     prompt_parts = measure_prompt_parts(facts, table, context.at)
     prompt = sum(prompt_parts)
-    first = _find_first_request(facts, table)
-    has_first_request = first < len(facts.requests) and facts.request_message[first] < context.at
+    has_first_request = accounting.find_request_before(facts, context.at, 0) >= 0  # later ones are not known yet
     [fixed] = measure_fixed(facts, table, [context.at])
     requests = count_requests_before(context)[-1]
     unaccounted = 0
@@ -252,50 +251,32 @@ def _predict_put_back(
 def measure_fixed(facts: Facts, table: TokenTable | None, points: Iterable[int]) -> Iterator[int]:
     """Yield the tokens that no policy removes from the contexts before the messages *points*, which must ascend.
 
-    By the first recorded request, these are all tokens beyond its content, but no more than the model's smallest
-    request that holds its content or, if the model has changed, their share of that request. Before the first request,
-    and in files with whole requests, they are measured.
+    By the first recorded request that holds its content, these are all tokens beyond the content, but no more than the
+    model's smallest such request or, if the model has changed, their share of its smallest request. Before the first
+    request, and in files with whole requests, they are measured.
     """
-    standing, row, start = _measure_standing(facts, table), 0, _find_first_request(facts, table)
+    standing, row, start, tries = _measure_standing(facts, table), 0, -1, MAX_FIRST_REQUESTS
     first, least = 0, dict[int, int]()
     for at in points:
         while row < len(facts.requests) and facts.request_message[row] < at:
             model, size = facts.request_model[row], facts.requests[row].context
-            if row == start:
-                first = max(size - _measure_request(facts, table, row), 0)
-            elif row > start and size < least.get(model, first) and accounting.has_valid_size(facts, row):
-                if model != facts.request_model[start]:
-                    least[model] = round(size * first / (first + _measure_request(facts, table, row)))
-                elif _holds_content(facts, table, row):
+            if (tries or size < least.get(model, first)) and accounting.has_valid_size(facts, row):
+                content = _measure_content(context_at(facts, facts.request_message[row]), table)
+                holds_content = size >= (1 - TYPICAL_ERROR) * content
+                if tries:
+                    start, first = (row, max(size - content, 0)) if start < 0 or holds_content else (start, first)
+                    tries = 0 if holds_content else tries - 1
+                elif model != facts.request_model[start]:
+                    least[model] = round(size * first / (first + content))
+                elif holds_content:
                     least[model] = size
             row += 1
         if facts.size_basis is not None:
             yield facts.size_basis.fixed
-        elif row > start and not facts.holds_requests:
+        elif start >= 0 and not facts.holds_requests:
             yield least.get(facts.request_model[row - 1], first)
         else:
             yield standing + sum(measure_prompt_parts(facts, table, at))
-
-
-def _find_first_request(facts: Facts, table: TokenTable | None) -> int:
-    """Return the row of the first request with a recorded size, or the number of requests if there is none.
-
-    If the size is smaller than the request's content, one of the next requests is taken, if it holds its content.
-    """
-    rows = (row for row in range(len(facts.requests)) if accounting.has_valid_size(facts, row))
-    first_rows = [*islice(rows, MAX_FIRST_REQUESTS)] or [len(facts.requests)]
-    if facts.holds_requests or len(first_rows) == 1:
-        return first_rows[0]
-    return next((row for row in first_rows if _holds_content(facts, table, row)), first_rows[0])
-
-
-def _holds_content(facts: Facts, table: TokenTable | None, row: int) -> bool:
-    """Return whether the size of a request is large enough for its content, except for errors of the measure."""
-    return facts.requests[row].context >= (1 - TYPICAL_ERROR) * _measure_request(facts, table, row)
-
-
-def _measure_request(facts: Facts, table: TokenTable | None, row: int) -> int:
-    return _measure_content(context_at(facts, facts.request_message[row]), table)
 
 
 def measure_prompt_parts(facts: Facts, table: TokenTable | None, at: int) -> tuple[int, int]:

@@ -18,8 +18,9 @@ from context_tui.formats.codex.rollout import ITEM, META, parse_rollout_line
 from context_tui.formats.kit import line_scanner, response_items, values, writing
 from context_tui.formats.kit.size_note import build_size_note
 from context_tui.session.blocks import bytes_to_tokens
+from context_tui.session.facts import epoch_at
 from context_tui.session.losses import Losses
-from context_tui.session.memory import Origin, collect_models, collect_usage, find_recording
+from context_tui.session.memory import Origin, collect_models, collect_usage, find_origin, find_recording
 from context_tui.session.session import Session
 from context_tui.session.values import Kind, MessageFlag, RecordKind, Role
 
@@ -56,8 +57,8 @@ class RolloutItems:
 
         A summary that is recorded as text, or not at all, has no items and must be written as a new item.
         """
-        content = origin.session.content
-        if not isinstance(content, line_scanner.LineContent) or origin.session.info.format != "codex":
+        content = _find_content(origin.session)
+        if content is None:
             return None
         items: list[response_items.Item] = []
         for row in content.facts.iterate_records(origin.message):
@@ -65,6 +66,12 @@ class RolloutItems:
                 self._newest, self._newest_items = (content, row), _list_record_items(content.read_record(row))
             items += self._newest_items[content.facts.find_ordinal_in_record(origin.message, row)]
         return items or None
+
+
+def _find_content(session: Session) -> line_scanner.LineContent | None:
+    """Return the content of a rollout, or None for a session of another format."""
+    content = session.content
+    return content if isinstance(content, line_scanner.LineContent) and session.info.format == "codex" else None
 
 
 def _list_record_items(record: Record) -> list[list[response_items.Item]]:
@@ -96,6 +103,10 @@ class _Writer:
         compacted_count = self._count_compacted(order)
         if compacted_count:
             yield self._build_record("compacted", self._build_compaction(order[:compacted_count]))
+        if states := self._find_world_states(order):
+            yield from (self._build_record("world_state", state) for state in states)
+            if compacted_count:  # Codex disregards the settings before a compaction
+                yield self._build_turn_context(turn, cwd, model)
         separating_count = sum(1 for message in order[compacted_count:] if facts.flags[message] & MessageFlag.SUMMARY)
         self.losses.add("summaries between a call and its result, written as plain messages", separating_count)
         for message in order[compacted_count:]:
@@ -136,13 +147,40 @@ class _Writer:
 
     def _find_recorded_meta(self) -> tuple[Record, Record]:
         """Return the session metadata and newest turn context of the recorded rollout, or two empty dictionaries."""
-        recording = find_recording(self._session)
-        content = recording.content
-        if not isinstance(content, line_scanner.LineContent) or recording.info.format != "codex":
+        content = _find_content(find_recording(self._session))
+        if content is None:
             return {}, {}
         metadata_rows = [row for row, kind in enumerate(content.facts.record_kind) if kind == RecordKind.METADATA]
         meta = _find_first_payload(content, metadata_rows, META)
         return meta, _find_first_payload(content, metadata_rows[::-1], "turn_context")
+
+    def _find_world_states(self, order: Sequence[int]) -> list[Record]:
+        """Return the newest full ``world_state`` and its later changes, or [] if a text that they stand for is missing.
+
+        Codex compares its instructions and environment with these, and repeats to the model what they lack.
+        """
+        recording = find_recording(self._session)
+        content, entries = _find_content(recording), [find_origin(self._session, message) for message in order]
+        origins = [entry for entry in entries if isinstance(entry, Origin)]
+        if content is None or not origins:
+            return []
+        facts, point = recording.facts, max(origin.message for origin in origins) + 1
+        context, epoch = recording.context_at(point), epoch_at(facts, point)
+        missing = {*context.order, *range(epoch.start, point)} - {each.message for each in origins if not each.texts}
+        if any(any(writing.list_injected(facts, facts.blocks_of(message))) for message in missing):
+            return []
+        next_row = facts.first_record[point] if point < len(recording) else len(facts.record_kind)
+        states = list[Record]()
+        for row in range(next_row - 1, facts.first_record[epoch.message], -1):
+            if facts.record_kind[row] == RecordKind.METADATA:
+                line = parse_rollout_line(content.read_record(row))
+                payload = values.as_object(line.payload)
+                if payload.get("type") == "thread_rolled_back":  # it may have taken back a change
+                    return []
+                states += [payload] if line.kind == "world_state" else []
+                if states and states[-1].get("full"):
+                    return states[::-1]
+        return []
 
     def _build_meta(self, recorded: Record) -> Record:
         members = {name: value for name, value in recorded.items() if name not in _SOURCE_SESSION_MEMBERS}

@@ -70,7 +70,7 @@ class CodexShape:
         self._start_time = -1
         self._newest_line: tuple[Record, RolloutLine] = ({}, RolloutLine("", None))
         self._usage_order = _UsageOrder()
-        self._held_usage: UsageRecord | None = None  # of a reply that is a summary if a compaction follows
+        self._held_count: ParsedRecord | None = None  # of a reply that is a summary if a compaction follows
         self._reasoning_tokens = 0  # of the newest reply, estimated from its encrypted reasoning
         self._counts_reasoning = True
         self._reviews = False  # in a review, whose token counts belong to its own conversation
@@ -108,11 +108,11 @@ class CodexShape:
     # -- a record in the order of the file
 
     def resolve_in_order(self, record: Record, parsed: ParsedRecord) -> ParsedRecord:
-        held, self._held_usage = self._held_usage, None
+        held, self._held_count = self._held_count, None
         resolved = self._resolve(record, parsed)
         if held is None or self._parse_line(record).kind == "compacted":  # its request is not the conversation's
             return resolved
-        return group_records(held, *list_cases(resolved))
+        return group_records(*list_cases(held), *list_cases(resolved))
 
     def _resolve(self, record: Record, parsed: ParsedRecord) -> ParsedRecord:
         line = self._parse_line(record)
@@ -172,8 +172,7 @@ class CodexShape:
 
     def _place_message(self, record: MessageRecord, time: int) -> MessageRecord:
         response = self._replies.assign_response_id(record)
-        has_calls = any(block.get("type") == "tool_use" for block in record.blocks)
-        self._usage_order.may_summarise &= record.role == Role.ASSISTANT and not has_calls
+        self._usage_order.may_summarise &= record.role == Role.ASSISTANT
         if not (record.is_injected or self._usage_order.may_summarise):
             self._is_empty_task = self._ends_with_compaction = False
         if record.role == Role.ASSISTANT:
@@ -281,10 +280,8 @@ class CodexShape:
         usage = self._usage_order.update(None if is_copied else recorded)
         counts, self._reasoning_tokens = self._counts_reasoning and not self._reasoning_tokens, 0
         resolved = _replace_usage(parsed, usage, _estimate_missing_reasoning(info, usage) if usage and counts else 0)
-        if not may_summarise:
-            return resolved
-        self._held_usage = next((each for each in list_cases(resolved) if isinstance(each, UsageRecord)), None)
-        return _replace_usage(parsed, None)
+        self._held_count = resolved if may_summarise else None
+        return MetadataRecord() if may_summarise else resolved
 
     def _take_summary_tokens(self, info: Record) -> int | None:
         """Return the estimated tokens of an encrypted summary: those of the new context less its readable parts.
@@ -329,7 +326,7 @@ class _UsageOrder:
         self._pending: Usage | None = None  # of the next reply
         self._awaiting_count = True  # no count since the newest user message
         self._has_reply_items = False  # an item of a reply since the newest user message or count
-        self.may_summarise = False  # only text since a repeated or estimated count, as in a request for a summary
+        self.may_summarise = False  # no prompt or result since a repeated or estimated count, as before a summary
 
     def note_prompt(self) -> None:
         self._awaiting_count, self._has_reply_items = True, False

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from context_tui.formats.codex.compaction import list_items
-from context_tui.formats.codex.rollout import ITEM, META, parse_rollout_line
+from context_tui.formats.codex.rollout import ITEM, META, RolloutLine, parse_rollout_line
 from context_tui.formats.kit import line_scanner, response_items, values, writing
 from context_tui.formats.kit.size_note import build_size_note
 from context_tui.session.blocks import bytes_to_tokens
@@ -150,9 +150,10 @@ class _Writer:
         content = _find_content(find_recording(self._session))
         if content is None:
             return {}, {}
-        metadata_rows = [row for row, kind in enumerate(content.facts.record_kind) if kind == RecordKind.METADATA]
-        meta = _find_first_payload(content, metadata_rows, META)
-        return meta, _find_first_payload(content, metadata_rows[::-1], "turn_context")
+        rows = range(len(content.facts.record_kind))
+        metas = (line.payload for line in _iterate_metadata(content, rows) if line.kind == META)
+        turns = (line.payload for line in _iterate_metadata(content, rows[::-1]) if line.kind == "turn_context")
+        return next(metas, {}), next(turns, {})
 
     def _find_world_states(self, order: Sequence[int]) -> list[Record]:
         """Return the newest full ``world_state`` and its later changes, or [] if a text that they stand for is missing.
@@ -160,26 +161,22 @@ class _Writer:
         Codex compares its instructions and environment with these, and repeats to the model what they lack.
         """
         recording = find_recording(self._session)
-        content, entries = _find_content(recording), [find_origin(self._session, message) for message in order]
+        content, facts = _find_content(recording), recording.facts
+        entries = (find_origin(self._session, message) for message in order)
         origins = [entry for entry in entries if isinstance(entry, Origin)]
-        if content is None or not origins:
+        point = max((origin.message for origin in origins), default=-1) + 1
+        epoch, unchanged = epoch_at(facts, point), {origin.message for origin in origins if not origin.texts}
+        missing = {*epoch.prefix, *range(epoch.start, point)} - unchanged
+        blocks = (block for message in missing for block in facts.blocks_of(message))
+        if content is None or not point or any(writing.list_injected(facts, blocks)):
             return []
-        facts, point = recording.facts, max(origin.message for origin in origins) + 1
-        context, epoch = recording.context_at(point), epoch_at(facts, point)
-        missing = {*context.order, *range(epoch.start, point)} - {each.message for each in origins if not each.texts}
-        if any(any(writing.list_injected(facts, facts.blocks_of(message))) for message in missing):
-            return []
-        next_row = facts.first_record[point] if point < len(recording) else len(facts.record_kind)
-        states = list[Record]()
-        for row in range(next_row - 1, facts.first_record[epoch.message], -1):
-            if facts.record_kind[row] == RecordKind.METADATA:
-                line = parse_rollout_line(content.read_record(row))
-                payload = values.as_object(line.payload)
-                if payload.get("type") == "thread_rolled_back":  # it may have taken back a change
-                    return []
-                states += [payload] if line.kind == "world_state" else []
-                if states and states[-1].get("full"):
-                    return states[::-1]
+        states, end = list[Record](), facts.first_record[point] if point < len(recording) else len(facts.record_kind)
+        for line in _iterate_metadata(content, range(end - 1, facts.first_record[epoch.message], -1)):
+            states += [line.payload] if line.kind == "world_state" else []
+            if states and states[-1].get("full"):
+                return states[::-1]
+            if line.kind == "event_msg" and line.payload.get("type") == "thread_rolled_back":
+                return []  # it may have taken back a change
         return []
 
     def _build_meta(self, recorded: Record) -> Record:
@@ -244,9 +241,12 @@ class _Writer:
         }
 
 
-def _find_first_payload(content: line_scanner.LineContent, rows: list[int], kind: str) -> Record:
-    lines = (parse_rollout_line(content.read_record(row)) for row in rows)
-    return next((values.as_object(line.payload) for line in lines if line.kind == kind), {})
+def _iterate_metadata(content: line_scanner.LineContent, rows: Iterable[int]) -> Iterator[RolloutLine]:
+    """Yield the lines in *rows* that hold no message, each with an object as its payload."""
+    for row in rows:
+        if content.facts.record_kind[row] == RecordKind.METADATA:
+            line = parse_rollout_line(content.read_record(row))
+            yield line._replace(payload=values.as_object(line.payload))
 
 
 def _make_id() -> str:

@@ -18,7 +18,20 @@ from context_tui.formats.responses import ResponsesFormat
 from context_tui.session.memory import from_messages
 from context_tui.session.values import MessageFlag
 from tests.formats.histories import few, histories, measures, written
-from tests.formats.rollouts import OWN, RULES, SUMMARY, Rollout, answered, asked, begun, said, thought, whole
+from tests.formats.rollouts import (
+    AGENTS,
+    OWN,
+    RULES,
+    SUMMARY,
+    SURROUNDINGS,
+    Rollout,
+    answered,
+    asked,
+    begun,
+    said,
+    thought,
+    whole,
+)
 from tests.formats.test_codex import read, text_of, texts
 
 
@@ -107,6 +120,77 @@ def test_instructions_behind_messages_are_written_as_a_message(tmp_path: Path) -
     after = ct.apply(session, ct.plan(session, "manual", cut=1), summary="What was done.")
     export(after, out := tmp_path / "out.jsonl", "codex")
     assert "You are Codex." in texts(ct.open_session(out))
+
+
+def known(tmp_path: Path, *, told_later: bool = True, compacted: bool = False, again: bool = True) -> ct.Session:
+    """A session whose model was told its surroundings, and perhaps a change, before or in a compaction's history."""
+    rollout = begun()
+    rollout.line("world_state", {"full": True, "state": {"cwd": "/src"}})
+    rollout.typed("Look.")
+    rollout.items(asked("a"), answered("a", "alpha " * 50), said("assistant", "Done."))
+    rollout.count(900)
+    if compacted:
+        rollout.compacted(said("developer", RULES), said("user", AGENTS, SURROUNDINGS), said("user", SUMMARY))
+    if compacted and again:
+        rollout.line("world_state", {"full": True, "state": {"cwd": "/new"}})
+    if told_later:
+        rollout.items(said("developer", "<model_switch>\nAnother.\n</model_switch>"))
+        rollout.line("world_state", {"full": False, "state": {"model": "b"}})
+    rollout.turn()
+    rollout.typed("Go on.")
+    rollout.items(asked("b"), answered("b", "beta " * 50), said("assistant", "So."))
+    return read(tmp_path, rollout)
+
+
+def find_result(session: ct.Session, call: str) -> str:
+    order = session.context_at().order
+    return f"{next(m for m in order if session.content.blocks(m)[0].get('tool_use_id') == call)}:0"
+
+
+def states(session: ct.Session, out: Path, at: int | None = None, **params: Any) -> list[Any]:
+    planned = ct.plan(session, "manual", at=at, **params)
+    export(ct.apply(session, planned, summary="What was done."), out, "codex")
+    return [state["state"] for state in payloads(out, "world_state")]
+
+
+def test_what_the_model_knows_of_its_surroundings_is_written(tmp_path: Path) -> None:
+    session, out = known(tmp_path), tmp_path / "out.jsonl"
+    assert states(session, out, clear=find_result(session, "b")) == [{"cwd": "/src"}, {"model": "b"}]
+    before = next(m for m in range(len(session)) if texts(session)[m].startswith("<model_switch>"))
+    assert states(session, tmp_path / "before.jsonl", before, clear=find_result(session, "a")) == [{"cwd": "/src"}]
+
+
+@pytest.mark.parametrize("told_later", [False, True])
+def test_it_follows_a_compaction_that_codex_made(tmp_path: Path, told_later: bool) -> None:
+    session, out = known(tmp_path, told_later=told_later, compacted=True), tmp_path / "out.jsonl"
+    changes = [{"model": "b"}] if told_later else []
+    assert states(session, out, clear=find_result(session, "b")) == [{"cwd": "/new"}, *changes]
+    kinds = [record["type"] for record in records(out) if record["type"] not in ("response_item", "event_msg")]
+    written = ["world_state"] * (1 + told_later)
+    assert kinds == ["session_meta", "turn_context", "compacted", *written, "turn_context"]
+    assert (
+        ct.open_session(out).to_messages()
+        == ct.apply(session, ct.plan(session, "manual", clear=find_result(session, "b"))).to_messages()
+    )
+
+
+def test_nothing_is_known_of_what_the_context_lacks(tmp_path: Path) -> None:
+    session = known(tmp_path)
+    cut = next(m for m in range(len(session)) if texts(session)[m] == "Go on.")
+    assert not states(session, tmp_path / "cut.jsonl", cut=cut)
+    session = known(tmp_path, compacted=True, again=False)
+    assert not states(session, tmp_path / "compacted.jsonl", clear=find_result(session, "b"))
+
+
+def test_a_rollback_may_have_taken_a_change_back(tmp_path: Path) -> None:
+    rollout = begun()
+    rollout.line("world_state", {"full": True, "state": {"cwd": "/src"}})
+    rollout.typed("Look.")
+    rollout.items(asked("a"), answered("a", "alpha " * 50), said("assistant", "Done."))
+    rollout.typed("Go on.")
+    rollout.line("event_msg", {"type": "thread_rolled_back", "num_turns": 1})
+    session = read(tmp_path, rollout)
+    assert not states(session, tmp_path / "out.jsonl", clear=find_result(session, "a"))
 
 
 def test_a_cleared_result_is_its_item_with_another_output(tmp_path: Path) -> None:

@@ -429,3 +429,15 @@ def test_results_without_ids_are_no_repetitions(results: tuple[dict[str, str], .
     messages = [{"role": role, "content": content} for role, content in [*turns, ("user", [second])]]
     written = ct.open_session(export(ct.from_messages(messages), tmp_path / "out", "gemini-cli").path)
     assert [*written.facts.kind].count(Kind.TOOL_RESULT) == 2
+
+
+@pytest.mark.parametrize("tokens", [TOKENS, None])
+def test_the_model_is_kept_where_no_reply_is_left(tokens: dict[str, int] | None, tmp_path: Path) -> None:
+    reply = gemini("1", "Done.", tokens=tokens)
+    session = ct.open_session(lines(tmp_path / "session.jsonl", user("0", "Look."), reply, user("2", "Thanks.")))
+    after = ct.apply(session, ct.plan(session, "codex"), summary="What was done.")
+    done = export(after, tmp_path / "out.jsonl", "gemini-cli")
+    assert '"gemini"' not in done.path.read_text()
+    again = ct.open_session(done.path)
+    assert again.facts.model == "gemini-2.5-pro" and again.window.tokens == session.window.tokens
+    assert len(again) == len(after) and not again.facts.problems

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from context_tui.formats.codex.compaction import list_items
-from context_tui.formats.codex.rollout import ITEM, META, parse_rollout_line
+from context_tui.formats.codex.rollout import ITEM, META, RolloutLine, parse_rollout_line
 from context_tui.formats.kit import line_scanner, response_items, values, writing
 from context_tui.formats.kit.size_note import build_size_note
 from context_tui.session.blocks import bytes_to_tokens
+from context_tui.session.facts import epoch_at
 from context_tui.session.losses import Losses
-from context_tui.session.memory import Origin, collect_models, collect_usage, find_recording
+from context_tui.session.memory import Origin, collect_models, collect_usage, find_origin, find_recording
 from context_tui.session.session import Session
 from context_tui.session.values import Kind, MessageFlag, RecordKind, Role
 
@@ -56,8 +57,8 @@ class RolloutItems:
 
         A summary that is recorded as text, or not at all, has no items and must be written as a new item.
         """
-        content = origin.session.content
-        if not isinstance(content, line_scanner.LineContent) or origin.session.info.format != "codex":
+        content = _find_content(origin.session)
+        if content is None:
             return None
         items: list[response_items.Item] = []
         for row in content.facts.iterate_records(origin.message):
@@ -65,6 +66,12 @@ class RolloutItems:
                 self._newest, self._newest_items = (content, row), _list_record_items(content.read_record(row))
             items += self._newest_items[content.facts.find_ordinal_in_record(origin.message, row)]
         return items or None
+
+
+def _find_content(session: Session) -> line_scanner.LineContent | None:
+    """Return the content of a rollout, or None for a session of another format."""
+    content = session.content
+    return content if isinstance(content, line_scanner.LineContent) and session.info.format == "codex" else None
 
 
 def _list_record_items(record: Record) -> list[list[response_items.Item]]:
@@ -96,6 +103,10 @@ class _Writer:
         compacted_count = self._count_compacted(order)
         if compacted_count:
             yield self._build_record("compacted", self._build_compaction(order[:compacted_count]))
+        if states := self._find_world_states(order):
+            yield from (self._build_record("world_state", state) for state in states)
+            if compacted_count:  # Codex disregards the settings before a compaction
+                yield self._build_turn_context(turn, cwd, model)
         separating_count = sum(1 for message in order[compacted_count:] if facts.flags[message] & MessageFlag.SUMMARY)
         self.losses.add("summaries between a call and its result, written as plain messages", separating_count)
         for message in order[compacted_count:]:
@@ -136,13 +147,37 @@ class _Writer:
 
     def _find_recorded_meta(self) -> tuple[Record, Record]:
         """Return the session metadata and newest turn context of the recorded rollout, or two empty dictionaries."""
-        recording = find_recording(self._session)
-        content = recording.content
-        if not isinstance(content, line_scanner.LineContent) or recording.info.format != "codex":
+        content = _find_content(find_recording(self._session))
+        if content is None:
             return {}, {}
-        metadata_rows = [row for row, kind in enumerate(content.facts.record_kind) if kind == RecordKind.METADATA]
-        meta = _find_first_payload(content, metadata_rows, META)
-        return meta, _find_first_payload(content, metadata_rows[::-1], "turn_context")
+        rows = range(len(content.facts.record_kind))
+        metas = (line.payload for line in _iterate_metadata(content, rows) if line.kind == META)
+        turns = (line.payload for line in _iterate_metadata(content, rows[::-1]) if line.kind == "turn_context")
+        return next(metas, {}), next(turns, {})
+
+    def _find_world_states(self, order: Sequence[int]) -> list[Record]:
+        """Return the newest full ``world_state`` and its later changes, or [] if a text that they stand for is missing.
+
+        Codex compares its instructions and environment with these, and repeats to the model what they lack.
+        """
+        recording = find_recording(self._session)
+        content, facts = _find_content(recording), recording.facts
+        entries = (find_origin(self._session, message) for message in order)
+        origins = [entry for entry in entries if isinstance(entry, Origin)]
+        point = max((origin.message for origin in origins), default=-1) + 1
+        epoch, unchanged = epoch_at(facts, point), {origin.message for origin in origins if not origin.texts}
+        missing = {*epoch.prefix, *range(epoch.start, point)} - unchanged
+        blocks = (block for message in missing for block in facts.blocks_of(message))
+        if content is None or not point or any(writing.list_injected(facts, blocks)):
+            return []
+        states, end = list[Record](), facts.first_record[point] if point < len(recording) else len(facts.record_kind)
+        for line in _iterate_metadata(content, range(end - 1, facts.first_record[epoch.message], -1)):
+            states += [line.payload] if line.kind == "world_state" else []
+            if states and states[-1].get("full"):
+                return states[::-1]
+            if line.kind == "event_msg" and line.payload.get("type") == "thread_rolled_back":
+                return []  # it may have taken back a change
+        return []
 
     def _build_meta(self, recorded: Record) -> Record:
         members = {name: value for name, value in recorded.items() if name not in _SOURCE_SESSION_MEMBERS}
@@ -206,9 +241,12 @@ class _Writer:
         }
 
 
-def _find_first_payload(content: line_scanner.LineContent, rows: list[int], kind: str) -> Record:
-    lines = (parse_rollout_line(content.read_record(row)) for row in rows)
-    return next((values.as_object(line.payload) for line in lines if line.kind == kind), {})
+def _iterate_metadata(content: line_scanner.LineContent, rows: Iterable[int]) -> Iterator[RolloutLine]:
+    """Yield the lines in *rows* that hold no message, each with an object as its payload."""
+    for row in rows:
+        if content.facts.record_kind[row] == RecordKind.METADATA:
+            line = parse_rollout_line(content.read_record(row))
+            yield line._replace(payload=values.as_object(line.payload))
 
 
 def _make_id() -> str:

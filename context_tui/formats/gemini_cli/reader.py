@@ -28,7 +28,7 @@ from context_tui.formats.kit.message_builder import (
     group_records,
     list_messages,
 )
-from context_tui.formats.kit.size_note import parse_size_note
+from context_tui.formats.kit.size_note import SIZE_NOTE, parse_size_note
 from context_tui.formats.kit.usage import parse_usage
 from context_tui.formats.kit.values import as_object, list_objects, parse_id, parse_time_ms, parse_usage_or_note
 from context_tui.session.facts import Usage
@@ -72,7 +72,8 @@ class GeminiLineShape:
             messages = changed.get("messages")
             if isinstance(messages, list) and messages:
                 return _parse_history(messages)
-            return MetadataRecord(size_basis=parse_size_note(changed))
+            model = parse_id(as_object(changed.get(SIZE_NOTE)).get("model"))
+            return MetadataRecord(model=model, size_basis=parse_size_note(changed))
         if "sessionId" in record and "projectHash" in record:
             return MetadataRecord()
         raise ValueError("neither a message nor anything else that Gemini CLI records")

@@ -13,7 +13,7 @@ from context_tui.formats.gemini_cli.paths import CHAT_PREFIX, compute_project_ha
 from context_tui.formats.gemini_cli.reader import SETUP_START, SUMMARY_START, is_command
 from context_tui.formats.kit import files, heads, values, writing
 from context_tui.formats.kit.blocks import Block
-from context_tui.formats.kit.size_note import build_size_note
+from context_tui.formats.kit.size_note import SIZE_NOTE, build_size_note
 from context_tui.session.blocks import is_block_list
 from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
@@ -97,7 +97,10 @@ class _Writer:
             if remaining or not blocks:
                 yield from self._build_user_records(index, remaining)
             answered = {}
-        if note := build_size_note(self._facts, self._losses):
+        note = build_size_note(self._facts, self._losses)
+        if self._facts.model and not any(message["role"] == "assistant" for _, message in pairs):
+            note = {SIZE_NOTE: {**note.get(SIZE_NOTE, {}), "model": self._facts.model}}  # only replies have a member
+        if note:
             yield {"$set": note}
 
     @staticmethod

@@ -186,35 +186,6 @@ def test_a_count_without_a_reply_is_of_none(tmp_path: Path) -> None:
     assert requests(read(tmp_path, rollout)) == [(3, 400, 0, 10), (4, 420, 0, 10)]
 
 
-@pytest.mark.parametrize("is_first", [False, True])
-@pytest.mark.parametrize("is_compacted", [False, True])
-def test_the_request_for_a_summary_is_not_the_conversations(tmp_path: Path, is_first: bool, is_compacted: bool) -> None:
-    """Codex repeats the count before it, or an exported estimate, and records its reply like any other."""
-    rollout = begun()
-    rollout.typed("Look.")
-    rollout.items(said("assistant", "One."))
-    estimate = {"total_tokens": 50_000}, {**sizes(0, 0, 0), "total_tokens": 50_000}
-    if is_first:
-        rollout.counted(*estimate)
-    else:
-        rollout.count(50_000)
-    rollout.line("event_msg", {"type": "task_complete"})
-    rollout.line("event_msg", {"type": "task_started", "model_context_window": 258_400})
-    if is_first:
-        rollout.counted(*estimate)
-    else:
-        rollout.count(50_000, again=True)
-    rollout.items(said("assistant", "What was done."))
-    rollout.count(6_000)
-    if is_compacted:
-        rollout.compacted(said("user", f"{SUMMARY} What was done."))
-    rollout.line("event_msg", {"type": "task_complete"})
-    session = read(tmp_path, rollout)
-    recorded = [] if is_first else [50_000]
-    assert [fresh for _, fresh, _, _ in requests(session)] == [*recorded, *([] if is_compacted else [6_000])]
-    assert [each.trigger for each in session.facts.compactions] == ["manual"] * is_compacted
-
-
 def test_a_count_that_is_none_is_a_problem(tmp_path: Path) -> None:
     rollout = begun()
     rollout.typed("Look.")

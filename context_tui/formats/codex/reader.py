@@ -70,7 +70,6 @@ class CodexShape:
         self._start_time = -1
         self._newest_line: tuple[Record, RolloutLine] = ({}, RolloutLine("", None))
         self._usage_order = _UsageOrder()
-        self._held_count: ParsedRecord | None = None  # of a reply that is a summary if a compaction follows
         self._reasoning_tokens = 0  # of the newest reply, estimated from its encrypted reasoning
         self._counts_reasoning = True
         self._reviews = False  # in a review, whose token counts belong to its own conversation
@@ -108,13 +107,6 @@ class CodexShape:
     # -- a record in the order of the file
 
     def resolve_in_order(self, record: Record, parsed: ParsedRecord) -> ParsedRecord:
-        held, self._held_count = self._held_count, None
-        resolved = self._resolve(record, parsed)
-        if held is None or self._parse_line(record).kind == "compacted":  # its request is not the conversation's
-            return resolved
-        return group_records(*list_cases(held), *list_cases(resolved))
-
-    def _resolve(self, record: Record, parsed: ParsedRecord) -> ParsedRecord:
         line = self._parse_line(record)
         payload = values.as_object(line.payload)
         if self._start_time < 0:
@@ -172,8 +164,7 @@ class CodexShape:
 
     def _place_message(self, record: MessageRecord, time: int) -> MessageRecord:
         response = self._replies.assign_response_id(record)
-        self._usage_order.may_summarise &= record.role == Role.ASSISTANT
-        if not (record.is_injected or self._usage_order.may_summarise):
+        if not record.is_injected:
             self._is_empty_task = self._ends_with_compaction = False
         if record.role == Role.ASSISTANT:
             return replace(record, time=time, message_id=response, usage=self._usage_order.pop_reply_usage())
@@ -270,18 +261,14 @@ class CodexShape:
         info = values.as_object(payload.get("info"))
         is_new, summary_tokens = self._usage_order.is_new(info), self._take_summary_tokens(info)
         if not is_new:
-            self._usage_order.may_summarise &= not self._ends_with_compaction
             details = [CompactionDetailsRecord(summary_tokens=summary_tokens)] if summary_tokens else []
             return group_records(*list_cases(_replace_usage(parsed, None)), *details)
         self._replies.end_response()
         is_copied = len(self._session_ids) > 1 and time <= self._start_time + FORK_COPY_MS
         recorded = next((each.usage for each in list_cases(parsed) if isinstance(each, UsageRecord)), None)
-        may_summarise = self._usage_order.may_summarise
         usage = self._usage_order.update(None if is_copied else recorded)
         counts, self._reasoning_tokens = self._counts_reasoning and not self._reasoning_tokens, 0
-        resolved = _replace_usage(parsed, usage, _estimate_missing_reasoning(info, usage) if usage and counts else 0)
-        self._held_count = resolved if may_summarise else None
-        return MetadataRecord() if may_summarise else resolved
+        return _replace_usage(parsed, usage, _estimate_missing_reasoning(info, usage) if usage and counts else 0)
 
     def _take_summary_tokens(self, info: Record) -> int | None:
         """Return the estimated tokens of an encrypted summary: those of the new context less its readable parts.
@@ -326,7 +313,6 @@ class _UsageOrder:
         self._pending: Usage | None = None  # of the next reply
         self._awaiting_count = True  # no count since the newest user message
         self._has_reply_items = False  # an item of a reply since the newest user message or count
-        self.may_summarise = False  # no prompt or result since a repeated or estimated count, as before a summary
 
     def note_prompt(self) -> None:
         self._awaiting_count, self._has_reply_items = True, False
@@ -345,7 +331,6 @@ class _UsageOrder:
         totals, newest = info.get("total_token_usage"), values.as_object(info.get("last_token_usage"))
         is_count = any(newest.get(name) for name in ("input_tokens", "output_tokens"))
         if not is_count or (totals, newest) == self._last_count:
-            self.may_summarise = not (is_count and self._has_reply_items)
             return False
         self._last_count = (totals, newest)
         return True
@@ -355,7 +340,6 @@ class _UsageOrder:
         if self._awaiting_count:
             self._counts_first, self._awaiting_count = not self._has_reply_items, False
         has_reply, self._has_reply_items = self._has_reply_items, False
-        self.may_summarise = False
         if self._counts_first:
             self._pending = usage
             return None

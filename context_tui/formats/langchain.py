@@ -12,18 +12,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim
+from context_tui.formats.kit import documents
 from context_tui.formats.kit.blocks import Block, build_tool_result, build_tool_use, parse_image_url
 from context_tui.formats.kit.document_scanner import DocumentFormat, DocumentShape
-from context_tui.formats.kit.documents import (
-    MAX_CHECKED_ELEMENTS,
-    Element,
-    MessageLists,
-    Run,
-    decode_element,
-    decode_items,
-    decode_members,
-    find_runs,
-)
 from context_tui.formats.kit.heads import parse_first_values
 from context_tui.formats.kit.message_builder import (
     FullCompactionRecord,
@@ -65,7 +56,7 @@ REMOVAL_TYPES = ("remove", "RemoveMessage")
 WRAPPER_KEYS = ("values", "checkpoint", "channel_values", "outputs", "output")
 """Members of states, checkpoints and runs that may hold the messages."""
 MAX_WRAPPING_DEPTH = 5
-MESSAGE_LISTS = MessageLists(
+MESSAGE_LISTS = documents.MessageLists(
     keys=("messages",), required_keys=("type",), excluded_keys=("messages", "parentUuid", "sessionId")
 )
 
@@ -76,9 +67,9 @@ class LangChainShape(DocumentShape):
     def __init__(self) -> None:
         self._keys: dict[str, None] = {}  # keys of the messages in the context, in order
         self._functions = FunctionCalls()
-        self._elements: list[Element] = []
+        self._elements: list[documents.Element] = []
 
-    def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
+    def read_metadata(self, run: documents.Run, builder: MessageBuilder) -> None:
         """Record that input tokens include cached ones for every provider. A dump has no other metadata."""
         builder.facts.input_includes_cache = True
         self._elements = run.elements
@@ -132,7 +123,7 @@ class LangChainShape(DocumentShape):
 
     def _is_removal(self, place: int) -> bool:
         try:
-            value = decode_element(self._elements[place]) if place < len(self._elements) else None
+            value = documents.decode_element(self._elements[place]) if place < len(self._elements) else None
             return isinstance(value, dict) and _normalize_message(value)[0] in REMOVAL_TYPES
         except ValueError:
             return False
@@ -224,29 +215,30 @@ def _parse_usage_metadata(value: Any) -> Usage | None:
     return make_cached_usage(input_tokens, read, written, output)
 
 
-def _unwrap_state(element: Element) -> Element:
+def _unwrap_state(element: documents.Element) -> documents.Element:
     for _ in range(MAX_WRAPPING_DEPTH):
-        members = decode_members(element)
+        members = documents.decode_members(element)
         name = next((each for each in WRAPPER_KEYS if each in (members or {})), None)
-        if members is None or "messages" in members or name is None or decode_members(members[name]) is None:
+        if members is None or "messages" in members or name is None or documents.decode_members(members[name]) is None:
             break
         if name == "outputs" and (replied := _parse_run_messages(members)) is not None:
             return {"messages": replied}
         element = members[name]
-    members = decode_members(element) or {}
-    batch = decode_items(members.get("messages")) or []
-    inner = decode_items(batch[0]) if len(batch) == 1 else None  # messages in a batch of one
+    members = documents.decode_members(element) or {}
+    batch = documents.decode_items(members.get("messages")) or []
+    inner = documents.decode_items(batch[0]) if len(batch) == 1 else None  # messages in a batch of one
     return {**members, "messages": inner} if inner is not None else element
 
 
-def _parse_run_messages(run: dict[str, Element]) -> list[Element] | None:
+def _parse_run_messages(run: dict[str, documents.Element]) -> list[documents.Element] | None:
     """Return the messages in a run's input, then its reply, or None if its output is not a model's reply."""
-    batch = decode_items((decode_members(run["outputs"]) or {}).get("generations"))
-    messages = decode_items((decode_members(_unwrap_state(run.get("inputs"))) or {}).get("messages"))
+    batch = documents.decode_items((documents.decode_members(run["outputs"]) or {}).get("generations"))
+    state = documents.decode_members(_unwrap_state(run.get("inputs"))) or {}
+    messages = documents.decode_items(state.get("messages"))
     if not batch or messages is None:
         return None
-    replies = decode_items(batch[0]) or []
-    reply_messages = [(decode_members(each) or {}).get("message") for each in replies[:1]]
+    replies = documents.decode_items(batch[0]) or []
+    reply_messages = [(documents.decode_members(each) or {}).get("message") for each in replies[:1]]
     return [*messages, *(each for each in reply_messages if each is not None)]
 
 
@@ -269,12 +261,12 @@ class LangChainFormat(DocumentFormat):
         message = next(iter(message), None) if isinstance(message, list) else message
         return Claim(90, "messages of LangChain") if isinstance(message, dict) and _is_message(message) else None
 
-    def find_runs(self, values: list[Element]) -> list[Run]:
-        if len(values) == 1 and (elements := decode_items(values[0])) is not None:
-            if any(map(MESSAGE_LISTS.is_element, elements[:MAX_CHECKED_ELEMENTS])):
-                return find_runs(elements, MESSAGE_LISTS)
+    def find_runs(self, values: list[documents.Element]) -> list[documents.Run]:
+        if len(values) == 1 and (elements := documents.decode_items(values[0])) is not None:
+            if any(map(MESSAGE_LISTS.is_element, elements[: documents.MAX_CHECKED_ELEMENTS])):
+                return documents.find_runs(elements, MESSAGE_LISTS)
             values = elements  # several states, newest first
         states = [_unwrap_state(each) for each in values]
-        if len(states) == 1 and "messages" not in (decode_members(states[0]) or {"messages": 0}):
+        if len(states) == 1 and "messages" not in (documents.decode_members(states[0]) or {"messages": 0}):
             states = [states]  # a single message
-        return find_runs(states, MESSAGE_LISTS)
+        return documents.find_runs(states, MESSAGE_LISTS)

@@ -13,17 +13,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.formats.base import Claim, SessionFile
-from context_tui.formats.kit import document_scanner, documents, files, heads, response_items
+from context_tui.formats.kit import document_scanner, documents, files, heads, response_items, values
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, MetadataRecord, ParsedRecord
 from context_tui.formats.kit.usage import parse_openai_usage
-from context_tui.formats.kit.values import (
-    as_object,
-    as_text,
-    format_title,
-    list_objects,
-    parse_time_ms,
-    parse_usage_or_note,
-)
 from context_tui.formats.openai.reader import OpenAIShape
 from context_tui.session.values import Role
 from context_tui.text.sanitize import truncate_name
@@ -52,7 +44,7 @@ def find_task_title(text: str) -> str:
     """Return a title for a task: its first line that is not part of a template, or else its first line."""
     lines = [line.strip() for line in text[:4_000].splitlines()]
     title_line = next((line for line in lines if line and not line.startswith(_TEMPLATE_STARTS)), text)
-    return format_title(title_line.removeprefix(_TASK_PREFIX))
+    return values.format_title(title_line.removeprefix(_TASK_PREFIX))
 
 
 class MiniSweAgentShape(document_scanner.DocumentShape):
@@ -66,7 +58,7 @@ class MiniSweAgentShape(document_scanner.DocumentShape):
 
     def read_metadata(self, run: documents.Run, builder: MessageBuilder) -> None:
         builder.facts.input_includes_cache = True
-        model = as_object(as_object(as_object(run.get("info")).get("config")).get("model"))
+        model = values.as_object(values.as_object(values.as_object(run.get("info")).get("config")).get("model"))
         if isinstance(name := model.get("model_name"), str):
             builder.facts.model = truncate_name(name)
 
@@ -74,18 +66,18 @@ class MiniSweAgentShape(document_scanner.DocumentShape):
         """Parse a message. The final message, with the role ``exit``, was never sent and becomes metadata."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
-        extra = as_object(value.get("extra"))
+        extra = values.as_object(value.get("extra"))
         if value.get("role") == "exit":
             return MetadataRecord()
-        response = value if value.get("object") == "response" else as_object(extra.get("response"))
+        response = value if value.get("object") == "response" else values.as_object(extra.get("response"))
         record = self._parse_message(value, place)
         if not isinstance(record, MessageRecord):
             return record
-        time = parse_time_ms(extra.get("timestamp", response.get("created", response.get("created_at"))))
+        time = values.parse_time_ms(extra.get("timestamp", response.get("created", response.get("created_at"))))
         record = replace(record, time=time if time >= 0 else record.time)
         if record.role == Role.ASSISTANT:
-            usage, unread = parse_usage_or_note(parse_openai_usage, response.get("usage"))
-            model = truncate_name(as_text(response.get("model")))
+            usage, unread = values.parse_usage_or_note(parse_openai_usage, response.get("usage"))
+            model = truncate_name(values.as_text(response.get("model")))
             return replace(record, usage=usage, notes=(*record.notes, *unread), model=model)
         if record.role == Role.USER and not record.has_results:
             return replace(record, is_injected=self._is_observation(value, extra, place))
@@ -124,8 +116,8 @@ class MiniSweAgentFormat(document_scanner.DocumentFormat):
     copy = staticmethod(document_scanner.copy_document)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        values = heads.parse_first_values(head)
-        value = values[0] if len(values) == 1 else None
+        first_values = heads.parse_first_values(head)
+        value = first_values[0] if len(first_values) == 1 else None
         if isinstance(value, dict):
             info, version = value.get("info"), value.get("trajectory_format")
             if isinstance(version, str) and version.startswith("mini"):
@@ -156,7 +148,7 @@ class MiniSweAgentFormat(document_scanner.DocumentFormat):
 
 
 def _is_bare_trajectory(messages: list[Any]) -> bool:
-    roles_and_texts = [(message.get("role"), message.get("content", "")) for message in list_objects(messages)]
+    roles_and_texts = [(message.get("role"), message.get("content", "")) for message in values.list_objects(messages)]
     if not all(role in ("system", "user", "assistant") and isinstance(text, str) for role, text in roles_and_texts):
         return False
     has_output = any(role == "user" and text.startswith("<returncode>") for role, text in roles_and_texts)

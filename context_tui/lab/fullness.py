@@ -192,22 +192,12 @@ def compute_fullness(
             request, dropped = compute_next_request(plan, token_table=token_table), plan.messages_dropped
             has_forecast = kind == "full" and (forecast or compaction)
             if (account.tokens - request.tokens_after) >= MIN_SAVED_SHARE * account.tokens:
-                effects.append(
-                    PolicyEffect(
-                        name,
-                        kind,
-                        0 if dropped else len(plan.changes),
-                        dropped,
-                        request.tokens_after,
-                        request.tokens_after / max(window.tokens, 1),
-                        request.summary_pending,
-                        request.inserted_tokens,
-                        is_own=bool(own_policies),
-                        due="" if has_forecast else _format_due(trigger),
-                        messages_kept=len(context) - dropped,
-                        has_prompt=account.has_prompt or any(part.category == "system" for part in parts),
-                    )
-                )
+                counts = 0 if dropped else len(plan.changes), dropped, request.tokens_after
+                effect = PolicyEffect(name, kind, *counts, counts[-1] / max(window.tokens, 1), request.summary_pending)
+                effect = effect._replace(tokens_put_back=request.inserted_tokens, is_own=bool(own_policies))
+                has_prompt = account.has_prompt or any(part.category == "system" for part in parts)
+                due = "" if has_forecast else _format_due(trigger)
+                effects.append(effect._replace(due=due, messages_kept=len(context) - dropped, has_prompt=has_prompt))
     return Fullness(
         account.tokens,
         window,

@@ -12,22 +12,13 @@ from typing import Any, ClassVar
 
 from context_tui.formats.base import Claim
 from context_tui.formats.cline.paths import find_sdk_sessions
+from context_tui.formats.kit import values
 from context_tui.formats.kit.blocks import build_text, extract_text
 from context_tui.formats.kit.document_scanner import DocumentFormat, DocumentShape, copy_document, read_document_title
 from context_tui.formats.kit.documents import Run
 from context_tui.formats.kit.heads import parse_first_values, read_json
 from context_tui.formats.kit.message_builder import FullCompactionRecord, MessageBuilder, MessageRecord, ParsedRecord
 from context_tui.formats.kit.usage import make_cached_usage, parse_token_count
-from context_tui.formats.kit.values import (
-    as_object,
-    as_text,
-    parse_blocks,
-    parse_role,
-    parse_time_ms,
-    parse_tokens_or_note,
-    parse_usage_or_note,
-    parse_version,
-)
 from context_tui.session.facts import Usage
 from context_tui.session.session import SessionInfo
 from context_tui.text.sanitize import truncate_name
@@ -54,26 +45,26 @@ class ClineSdkShape(DocumentShape):
     _shortens_results = False
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        origin = as_object(run.get("origin"))
-        version = parse_version(as_text(origin.get("version")))
+        origin = values.as_object(run.get("origin"))
+        version = values.parse_version(values.as_text(origin.get("version")))
         self._shortens_results = origin.get("source") == "cli" and version >= SHORTENED_SINCE
         builder.facts.input_includes_cache = True
-        builder.append_system(extract_text(parse_blocks(run.get("system_prompt"))))
+        builder.append_system(extract_text(values.parse_blocks(run.get("system_prompt"))))
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        role = parse_role(value)
-        blocks = parse_blocks(value.get("content"))
+        role = values.parse_role(value)
+        blocks = values.parse_blocks(value.get("content"))
         injected = (number for number, block in enumerate(blocks) if _is_injected(block))
-        usage, notes = parse_usage_or_note(_parse_usage, value.get("metrics"))
+        usage, notes = values.parse_usage_or_note(_parse_usage, value.get("metrics"))
         return MessageRecord(
             role,
             [*map(self._parse_block, blocks)],
-            time=parse_time_ms(value.get("ts")),
+            time=values.parse_time_ms(value.get("ts")),
             usage=usage,
             notes=notes,
             injected_blocks=frozenset(injected),
-            model=truncate_name(as_text(as_object(value.get("modelInfo")).get("id"))),
-            compaction=_parse_compaction(as_object(value.get("metadata"))),
+            model=truncate_name(values.as_text(values.as_object(value.get("modelInfo")).get("id"))),
+            compaction=_parse_compaction(values.as_object(value.get("metadata"))),
         )
 
     def _parse_block(self, block: dict[str, Any]) -> dict[str, Any]:
@@ -119,8 +110,8 @@ def _parse_compaction(metadata: dict[str, Any]) -> FullCompactionRecord | None:
             trigger = truncate_name(reason) if isinstance(reason, str) else None
             return FullCompactionRecord(trigger, context=(0,), has_summary=False)
         case "compaction_summary":
-            tokens, kept = parse_tokens_or_note(metadata, "tokensBefore")[0] or None, metadata.get("keptMessages")
-            if isinstance(kept, int):
+            tokens = values.parse_tokens_or_note(metadata, "tokensBefore")[0] or None
+            if isinstance(kept := metadata.get("keptMessages"), int):
                 return FullCompactionRecord(None, tokens, kept_messages=kept)
             return FullCompactionRecord(None, tokens, context=(0,))
     return None
@@ -157,8 +148,8 @@ class ClineSdkFormat(DocumentFormat):
         return [*_list_description_files(path), _get_compaction_file(path)]
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        values = parse_first_values(head)
-        value = values[0] if len(values) == 1 else None
+        first_values = parse_first_values(head)
+        value = first_values[0] if len(first_values) == 1 else None
         if not isinstance(value, dict) or not isinstance(value.get("version"), int):
             return None
         if isinstance(value.get("sessionId"), str) and "agent" in value and isinstance(value.get("messages", []), list):
@@ -168,11 +159,13 @@ class ClineSdkFormat(DocumentFormat):
     def read_runs(self, path: Path) -> list[Run]:
         """Return the session's messages, with the newest summary inserted where its compaction happened."""
         runs = super().read_runs(path)
-        compaction = as_object(read_json(_get_compaction_file(path))) if path.name.endswith(".messages.json") else {}
+        compaction = (
+            values.as_object(read_json(_get_compaction_file(path))) if path.name.endswith(".messages.json") else {}
+        )
         count, messages = compaction.get("source_message_count"), compaction.get("messages")
         if len(runs) == 1 and isinstance(count, int) and isinstance(messages, list) and messages:
-            elements, summary = runs[0].elements, as_object(messages[0])
-            metadata = {**as_object(summary.get("metadata")), "keptMessages": len(messages) - 1}
+            elements, summary = runs[0].elements, values.as_object(messages[0])
+            metadata = {**values.as_object(summary.get("metadata")), "keptMessages": len(messages) - 1}
             if len(messages) <= count + 1 <= len(elements) + 1 and metadata.get("kind") == "compaction_summary":
                 elements = [*elements[:count], {**summary, "metadata": metadata}, *elements[count:]]
                 return [replace(runs[0], elements=elements)]
@@ -181,8 +174,8 @@ class ClineSdkFormat(DocumentFormat):
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         descriptions = map(read_json, _list_description_files(path))
         description: dict[str, Any] = next((each for each in descriptions if isinstance(each, dict)), {})
-        origin = as_object(as_object(description.get("metadata")).get("fork")).get("forkedFromSessionId")
-        cwd = as_text(description.get("cwd"))
+        origin = values.as_object(values.as_object(description.get("metadata")).get("fork")).get("forkedFromSessionId")
+        cwd = values.as_text(description.get("cwd"))
         note = f"forked from session {truncate_name(origin)}" if isinstance(origin, str) else ""
         return [replace(info, cwd=cwd, note=note or info.note) for info in super().list_sessions(path)]
 

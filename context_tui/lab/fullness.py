@@ -174,6 +174,7 @@ def compute_fullness(
     account, window = measure_context(context, token_table), session.window_at(context.at)
     tokens_left, effects, forecast = None, list[PolicyEffect](), None
     parts = split_context(breakdown, account.tokens)
+    has_prompt = account.has_prompt or any(part.category == "system" for part in parts)
     compaction = find_full_compaction(context)
     own_policies = find_own_policies(session)
     for kind, name in (own_policies or {"micro": DEFAULT_POLICY}).items():
@@ -193,11 +194,10 @@ def compute_fullness(
             has_forecast = kind == "full" and (forecast or compaction)
             if (account.tokens - request.tokens_after) >= MIN_SAVED_SHARE * account.tokens:
                 counts = 0 if dropped else len(plan.changes), dropped, request.tokens_after
-                effect = PolicyEffect(name, kind, *counts, counts[-1] / max(window.tokens, 1), request.summary_pending)
-                effect = effect._replace(tokens_put_back=request.inserted_tokens, is_own=bool(own_policies))
-                has_prompt = account.has_prompt or any(part.category == "system" for part in parts)
-                due = "" if has_forecast else _format_due(trigger)
-                effects.append(effect._replace(due=due, messages_kept=len(context) - dropped, has_prompt=has_prompt))
+                share, due = request.tokens_after / max(window.tokens, 1), "" if has_forecast else _format_due(trigger)
+                effect = PolicyEffect(name, kind, *counts, share, request.summary_pending, request.inserted_tokens)
+                effect = effect._replace(messages_kept=len(context) - dropped, has_prompt=has_prompt)
+                effects.append(effect._replace(is_own=bool(own_policies), due=due))
     return Fullness(
         account.tokens,
         window,

@@ -255,8 +255,8 @@ def measure_fixed(facts: Facts, table: TokenTable | None, points: Iterable[int])
     model's smallest such request or, if the model has changed, their share of its smallest request. Before the first
     request, and in files with whole requests, they are measured.
     """
-    standing, row, start, tries = _measure_standing(facts, table), 0, -1, MAX_FIRST_REQUESTS
-    first, least = 0, dict[int, int]()
+    standing, row, start, first, least = _measure_standing(facts, table), 0, -1, 0, dict[int, int]()
+    tries = 0 if facts.holds_requests else MAX_FIRST_REQUESTS
     for at in points:
         while row < len(facts.requests) and facts.request_message[row] < at:
             model, size = facts.request_model[row], facts.requests[row].context
@@ -273,7 +273,7 @@ def measure_fixed(facts: Facts, table: TokenTable | None, points: Iterable[int])
             row += 1
         if facts.size_basis is not None:
             yield facts.size_basis.fixed
-        elif start >= 0 and not facts.holds_requests:
+        elif start >= 0:
             yield least.get(facts.request_model[row - 1], first)
         else:
             yield standing + sum(measure_prompt_parts(facts, table, at))

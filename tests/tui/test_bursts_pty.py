@@ -102,6 +102,9 @@ def test_a_click_waits_for_the_key_before_it(terminal: Terminal) -> None:
     cells = Cells(150, 44)
     cells.read(terminal.output)
     name = "▸1 defect-microcompact"
+    while name not in cells.text():
+        assert terminal.read(10), f"{name} does not appear"
+        cells.read(terminal.output)
     row, line = next((row, line) for row, line in enumerate(cells.text().splitlines()) if name in line)
     column = line.index(name)
     terminal.send(f"4{click(column, row)}{LEFT}a")

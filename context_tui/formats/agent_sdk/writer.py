@@ -34,8 +34,7 @@ def write(session: Session, path: Path) -> Losses:
                 losses.add(INJECTED_LOSS, len(rows) - len(typed))
             text, is_first = str(blocks[0].get("text") or "") if blocks else "", len(records) == 1
             looks_typed = not is_summary_start(text, by_assistant=False, first_block=True, first_message=is_first)
-            if facts.flags[index] & MessageFlag.SUMMARY and looks_typed:
-                losses.add("summaries that look typed now")
+            losses.add("summaries that look typed now", bool(facts.flags[index] & MessageFlag.SUMMARY) and looks_typed)
         else:
             record |= {"model": models.get(index) or facts.model or ""}
             if usage := usages.get(index):

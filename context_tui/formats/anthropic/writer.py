@@ -83,8 +83,7 @@ def _build_block(block: Block, losses: Losses) -> Block:
     kind = str(block.get("type"))
     allowed = ("type", *REQUIRED_MEMBERS[kind], *OPTIONAL_MEMBERS.get(kind, ("cache_control",)))
     for name in block:
-        if name not in allowed:
-            losses.add(f"block fields left out that Anthropic refuses ({name})")
+        losses.add(f"block fields left out that Anthropic refuses ({name})", name not in allowed)
     request_block = {name: value for name, value in block.items() if name in allowed and value is not None}
     match kind:
         case "image":
@@ -123,6 +122,5 @@ def _build_tool(tool: Block, losses: Losses) -> Block:
     if not isinstance(tool.get("input_schema"), dict):
         return tool
     for name in tool:
-        if name not in TOOL_MEMBERS:
-            losses.add(f"tool fields left out that Anthropic refuses ({name})")
+        losses.add(f"tool fields left out that Anthropic refuses ({name})", name not in TOOL_MEMBERS)
     return {name: tool[name] for name in TOOL_MEMBERS if tool.get(name) is not None}

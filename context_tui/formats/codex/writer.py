@@ -77,9 +77,7 @@ def _find_content(session: Session) -> line_scanner.LineContent | None:
 def _list_record_items(record: Record) -> list[list[response_items.Item]]:
     line = parse_rollout_line(record)
     payload = values.as_object(line.payload)
-    if line.kind == "compacted":
-        return list_items(payload)
-    return [[payload] if line.kind == ITEM else []]
+    return list_items(payload) if line.kind == "compacted" else [[payload] if line.kind == ITEM else []]
 
 
 class _Writer:
@@ -147,12 +145,10 @@ class _Writer:
 
     def _find_recorded_meta(self) -> tuple[Record, Record]:
         """Return the session metadata and newest turn context of the recorded rollout, or two empty dictionaries."""
-        content = _find_content(find_recording(self._session))
-        if content is None:
-            return {}, {}
-        rows = range(len(content.facts.record_kind))
-        metas = (line.payload for line in _iterate_metadata(content, rows) if line.kind == META)
-        turns = (line.payload for line in _iterate_metadata(content, rows[::-1]) if line.kind == "turn_context")
+        recording = find_recording(self._session)
+        rows = range(len(recording.facts.record_kind))
+        metas = (line.payload for line in _iterate_metadata(recording, rows) if line.kind == META)
+        turns = (line.payload for line in _iterate_metadata(recording, rows[::-1]) if line.kind == "turn_context")
         return next(metas, {}), next(turns, {})
 
     def _find_world_states(self, order: Sequence[int]) -> list[Record]:
@@ -161,17 +157,16 @@ class _Writer:
         Codex compares its instructions and environment with these, and repeats to the model what they lack.
         """
         recording = find_recording(self._session)
-        content, facts = _find_content(recording), recording.facts
-        entries = (find_origin(self._session, message) for message in order)
-        origins = [entry for entry in entries if isinstance(entry, Origin)]
+        facts = recording.facts
+        origins = [each for message in order if isinstance(each := find_origin(self._session, message), Origin)]
         point = max((origin.message for origin in origins), default=-1) + 1
         epoch, unchanged = epoch_at(facts, point), {origin.message for origin in origins if not origin.texts}
         missing = {*epoch.prefix, *range(epoch.start, point)} - unchanged
         blocks = (block for message in missing for block in facts.blocks_of(message))
-        if content is None or not point or any(writing.list_injected(facts, blocks)):
+        if not point or any(writing.list_injected(facts, blocks)):
             return []
         states, end = list[Record](), facts.first_record[point] if point < len(recording) else len(facts.record_kind)
-        for line in _iterate_metadata(content, range(end - 1, facts.first_record[epoch.message], -1)):
+        for line in _iterate_metadata(recording, range(end - 1, facts.first_record[epoch.message], -1)):
             states += [line.payload] if line.kind == "world_state" else []
             if states and states[-1].get("full"):
                 return states[::-1]
@@ -241,10 +236,11 @@ class _Writer:
         }
 
 
-def _iterate_metadata(content: line_scanner.LineContent, rows: Iterable[int]) -> Iterator[RolloutLine]:
-    """Yield the lines in *rows* that hold no message, each with an object as its payload."""
+def _iterate_metadata(recording: Session, rows: Iterable[int]) -> Iterator[RolloutLine]:
+    """Yield the lines of a rollout in *rows* that hold no message, each with an object as its payload."""
+    content = _find_content(recording)
     for row in rows:
-        if content.facts.record_kind[row] == RecordKind.METADATA:
+        if content and content.facts.record_kind[row] == RecordKind.METADATA:
             line = parse_rollout_line(content.read_record(row))
             yield line._replace(payload=values.as_object(line.payload))
 

@@ -18,7 +18,7 @@ from context_tui.session.blocks import is_block_list
 from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
 from context_tui.session.memory import collect_models, collect_usage
-from context_tui.session.session import Message, Session
+from context_tui.session.session import Session
 from context_tui.session.values import MessageFlag
 
 Record = dict[str, Any]
@@ -76,11 +76,10 @@ class _Writer:
         for place, (index, message) in enumerate(pairs):
             blocks = message["content"]
             if message["role"] == "assistant":
-                is_last = place + 1 == len(pairs)
-                next_message: Message = {"role": "assistant", "content": []} if is_last else pairs[place + 1][1]
-                results = [block for block in next_message["content"] if block.get("type") == "tool_result"]
+                following = (each["content"] for _, each in pairs[place + 1 : place + 2] if each["role"] == "user")
+                results = [block for block in next(following, []) if block.get("type") == "tool_result"]
                 answered = {str(block.get("tool_use_id")): block for block in results}
-                if next_message["role"] == "assistant" or len(answered) < len(results):
+                if len(answered) < len(results):
                     answered = {}
                 call_ids = {str(block.get("id")) for block in blocks if block.get("type") == "tool_use"}
                 answered = {call_id: result for call_id, result in answered.items() if call_id in call_ids}
@@ -97,11 +96,10 @@ class _Writer:
             if remaining or not blocks:
                 yield from self._build_user_records(index, remaining)
             answered = {}
-        note = build_size_note(self._facts, self._losses)
-        if self._facts.model and not any(message["role"] == "assistant" for _, message in pairs):
-            note = {SIZE_NOTE: {**note.get(SIZE_NOTE, {}), "model": self._facts.model}}  # only replies have a member
-        if note:
-            yield {"$set": note}
+        has_replies = any(message["role"] == "assistant" for _, message in pairs)  # only they have a place for a model
+        model = {"model": self._facts.model} if self._facts.model and not has_replies else {}
+        if note := build_size_note(self._facts, self._losses).get(SIZE_NOTE, {}) | model:
+            yield {"$set": {SIZE_NOTE: note}}
 
     @staticmethod
     def _is_answer(block: Block, call_ids: Container[str]) -> bool:

@@ -239,8 +239,7 @@ class ItemWriter:
         other_blocks = [(block, is_injected) for block, is_injected in flagged if block not in results]
         for block in results:
             yield WrittenItem(self._build_call_output(block), False)
-        if results and other_blocks:
-            self._losses.add("messages with results and text split into two")
+        self._losses.add("messages with results and text split into two", bool(results and other_blocks))
         content: list[Item] = []
         role = ""
         for block, is_injected in other_blocks:
@@ -287,8 +286,7 @@ class ItemWriter:
 
     def _build_call_output(self, block: kit_blocks.Block) -> Item:
         body, call_id = block.get("content"), str(block.get("tool_use_id") or "")
-        if block.get("is_error"):
-            self._losses.add("results no longer marked as errors")
+        self._losses.add("results no longer marked as errors", bool(block.get("is_error")))
         output: Any = "" if body is None else body
         if is_block_list(body):
             convert = partial(self._build_content_part, by_assistant=False)

@@ -183,8 +183,7 @@ def _replace_surrogates(value: str | None) -> str | None:
 def _build_rows(message: Message, losses: Losses) -> list[RowValues]:
     blocks: list[Block] = message["content"]
     if summary := _format_summary(blocks):
-        if len(blocks) > 1:
-            losses.add(JOINED_TEXTS)
+        losses.add(JOINED_TEXTS, len(blocks) > 1)
         if not str(blocks[0].get("text") or "").startswith(markers.KODA_SUMMARY):
             recorded = "".join(str(block.get("text") or "") for block in blocks)
             losses.replace(build_text(recorded), build_text(summary), SUMMARY_MARKED)
@@ -203,8 +202,7 @@ def _build_rows(message: Message, losses: Losses) -> list[RowValues]:
         call_id, text = str(block.get("tool_use_id") or ""), convert_body_to_text(block, losses)
         results.append({"role": "tool", "tool_call_id": call_id, "content": text})
     losses.add("results no longer marked as errors", sum(bool(block.get("is_error")) for block in blocks))
-    if results and content is not None:
-        losses.add("messages with results and text split into two")
+    losses.add("messages with results and text split into two", bool(results) and content is not None)
     return results if results and content is None else [*results, {"role": "user", "content": content}]
 
 
@@ -222,8 +220,7 @@ def _format_summary(blocks: list[Block]) -> str:
 def _join_texts(blocks: list[Block], losses: Losses) -> str | None:
     readable = [block for block in blocks if block.get("type") in ("text", "image")]
     texts = ["[image]" if block["type"] == "image" else str(block.get("text") or "") for block in readable]
-    if len(texts) > 1:
-        losses.add(JOINED_TEXTS)
+    losses.add(JOINED_TEXTS, len(texts) > 1)
     return "\n\n".join(texts) if texts else None
 
 

@@ -57,8 +57,7 @@ def write_request(session: Session, path: Path) -> Losses:
 def _build_assistant(blocks: list[Block], losses: Losses) -> list[Message]:
     calls = [block for block in blocks if block.get("type") == "tool_use"]
     texts = [block for block in blocks if block.get("type") != "tool_use"]
-    if blocks[: len(texts)] != texts:
-        losses.add("replies whose text was moved before their calls")
+    losses.add("replies whose text was moved before their calls", blocks[: len(texts)] != texts)
     content = _build_content(texts)
     message: Message = {"role": "assistant", "content": content or None}
     if content == "" and not calls and texts:
@@ -81,15 +80,13 @@ def _build_user(blocks: list[Block], losses: Losses) -> list[Message]:
         images += result_images
     if texts or images or not results:
         messages.append({"role": "user", "content": _build_content([*images, *texts])})
-    if results and (texts or images):
-        losses.add("messages with results and text split into two")
+    losses.add("messages with results and text split into two", bool(results and (texts or images)))
     return messages
 
 
 def _build_tool_message(result: Block, losses: Losses) -> tuple[Message, list[Block]]:
     body = result.get("content")
-    if result.get("is_error"):
-        losses.add("results no longer marked as errors")
+    losses.add("results no longer marked as errors", bool(result.get("is_error")))
     content: Any = body or ""
     images: list[Block] = []
     if is_block_list(body):

@@ -188,13 +188,11 @@ def _add_user_message(
             if part is None:
                 losses.omit("results left out whose call is missing", block)
                 continue
-            if part["messageID"] != newest:
-                losses.add("results moved to their calls")
+            losses.add("results moved to their calls", part["messageID"] != newest)
             part["state"] = _build_call_state(document, part, block, time, losses)
     if not prompt_blocks:
         return
-    if len(prompt_blocks) < len(blocks):
-        losses.add("messages with results and text split into two")
+    losses.add("messages with results and text split into two", len(prompt_blocks) < len(blocks))
     document.begin_message("user", time)
     for block, is_injected in prompt_blocks:
         if block.get("type") == "text":
@@ -218,8 +216,7 @@ def _build_call_state(
     state = {"status": "completed", "input": arguments, "title": "", "metadata": {}, "time": times}
     if not files or len(texts) > 1 or len(files) + len(texts) < len(blocks):
         return {**state, "output": convert_body_to_text(block, losses)}
-    if not texts:
-        losses.add("results of images alone, written with an empty text")
+    losses.add("results of images alone, written with an empty text", not texts)
     members = {"sessionID": document.session, "messageID": part["messageID"], "type": "file"}
     attachments = [{"id": document.make_id("prt"), **members, **file} for file in files]
     return {**state, "output": "".join(texts), "attachments": attachments}

@@ -366,8 +366,8 @@ def _format_unfitted(groups: Collection[Sequence[tuple[Recording, PolicyBacktest
         f"the others fires within one call of {hit_by_others} of {tried_by_others} compactions in that file. Together,",
         f"these are {hit + hit_by_others} of {tried + tried_by_others}. If nothing had been published, the threshold",
         "that explains most full compactions of an agent's other files with that window, in any version, would hit",
-        f"{hit_blind} of {tried_blind}; for {alone} more there is no other file. Nothing was fitted to runs of the",
-        "agents' own programs either: [`agents.md`](agents.md) says at which call each preset fires there, and how",
+        f"{hit_blind} of {tried_blind}; for {alone} more there is no other file. No threshold was fitted to runs of",
+        "the agents' own programs either: [`agents.md`](agents.md) says at which call each preset fires there, and how",
         "large the next request is.",
     ]
 

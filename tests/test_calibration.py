@@ -132,7 +132,7 @@ def test_it_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert second["why"] == "only 1 of the model's requests recorded a size; 12 are needed" and second["error"] is None
     assert main(["inspect", session.info.path]) == 0
     told = capsys.readouterr().out
-    assert "results                    1.30" in told and "error of bytes / 4" in told
+    assert "results               1.30" in told and "error of bytes / 4" in told
     assert "not calibrated: claude-haiku-4-5: only 1 of" in told
 
 

@@ -210,6 +210,6 @@ def test_a_size_without_the_system_prompt_is_stated(tmp_path: Path) -> None:
     copy = ct.apply(recorded, ct.plan(recorded, "manual", cut=80), "What was done.")
     assert sentence not in answer(copy).sentences
     done = export(copy, tmp_path / "request.json", "anthropic")
-    hidden = measure_context(copy.context_at()).not_in_file
-    assert f"left out: ~{hidden:,} tokens of each request (system prompt, tools), not in the recording" in done.losses
+    hidden = measure_context(copy.context_at(), build_calibrated_table(copy.facts)).not_in_file
+    assert f"left out: ~{hidden:,} tokens that the agent adds to each request (prompt, tools)" in done.losses
     assert sentence in answer(ct.open_session(done.path)).sentences

@@ -41,5 +41,5 @@ def test_a_replay_without_a_policy_is_the_recording(info: SessionInfo) -> None:
             recorded.remove(usage.context)
     assert [usage.context for usage in session.facts.requests] == recorded
     made, reported = ct.replay.replay(session, "none"), build_report(session)["requests"]
-    assert reported == len(recorded)
-    assert not recorded or (list(made.sizes), len(made.calls)) == (recorded, reported)
+    assert reported == len(made.calls)
+    assert not recorded or list(made.sizes) == recorded

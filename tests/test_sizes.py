@@ -17,6 +17,7 @@ from context_tui.compaction.recorded_compactions import find_recorded_compaction
 from context_tui.errors import Error, PlanError
 from context_tui.export.files import export, list_writable_formats
 from context_tui.formats.kit.size_note import SIZE_NOTE, build_size_note, parse_size_note
+from context_tui.lab.fullness import compute_calibrated_fullness
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import Firing
 from context_tui.lab.replay.walk import replay_recording
@@ -29,7 +30,7 @@ from context_tui.session.session import Session
 from context_tui.session.token_factors import PRIOR, SizeBasis
 from context_tui.session.values import Kind, Role
 from context_tui.tokens.accounting import has_valid_size
-from context_tui.tokens.breakdown import compute_breakdown
+from context_tui.tokens.breakdown import compute_breakdown, measure_breakdown
 from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.measures import TokenTable, build_calibrated_table
 from tests.formats.recordings import Recording as Recorder
@@ -180,6 +181,50 @@ def test_the_noted_size_holds_until_a_request_records_one(name: str, tmp_path: P
     written.facts.add_request(reply, Usage(fresh=30_000, output=9))
     account = measure_context(context_at(written.facts, len(written.facts)))
     assert written.facts.size_basis is None and account.recorded == 30_000
+
+
+def test_a_file_without_sizes_keeps_the_instructions_that_its_agent_inserts_again(tmp_path: Path) -> None:
+    recording = Recorder()
+    recording.attachment("file", filename="/p/rules.md", content="Use tabs. " * 800)
+    for number in range(4):
+        recording.user(f"step {number} " + "x" * 2_000)
+        recording.assistant({"type": "text", "text": "Done. " * 300}, use={})
+    session = recording.open(tmp_path)
+    table = build_calibrated_table(session.facts)
+    plan = ct.plan(session, "manual", cut=len(session))
+    size = compute_next_request(plan, "What was done.", table).after
+    export(ct.apply(session, plan, "What was done."), tmp_path / "out.jsonl", "claude-code")
+    written = ct.open_session(tmp_path / "out.jsonl")
+    again = measure_context(written.context_at(), build_calibrated_table(written.facts))
+    assert size.tokens > 2_000 and again.tokens == size.tokens and not again.has_prompt
+    assert again.size.source == size.source == "estimated" and again.size.high > 60_000
+    sentences = compute_calibrated_fullness(written, written.context_at()).sentences
+    assert "The system prompt and the tools are not in the file." in sentences and "Injected text" in sentences[1]
+
+
+def test_what_an_agent_puts_back_is_a_part_of_a_copy_and_of_its_file(tmp_path: Path) -> None:
+    """It is in no message, and makes no message of the copy larger."""
+    recording = Recorder()
+    for number in range(8):
+        call = {"type": "tool_use", "id": f"t{number}", "name": "Read", "input": {"file_path": f"/p/{number}.py"}}
+        recording.user(f"step {number}")
+        recording.assistant(call, use={"input_tokens": 30_000 + 2_000 * number, "output_tokens": 30})
+        read = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "line of code\n" * 500}
+        file = {"filePath": f"/p/{number}.py", "content": "line of code\n" * 500, "numLines": 500, "totalLines": 500}
+        recording.results(read, toolUseResult={"type": "text", "file": {**file, "startLine": 1}})
+    session = recording.open(tmp_path)
+    plan = ct.plan(session, "claude-code-auto", force=True)
+    request = compute_next_request(plan, "What was done.", build_calibrated_table(session.facts))
+    copy = ct.apply(session, plan, "What was done.")
+    export(copy, tmp_path / "out.jsonl", "claude-code")
+    assert request.restored_tokens > 5_000
+    for made in (copy, ct.open_session(tmp_path / "out.jsonl")):
+        table = build_calibrated_table(made.facts)
+        parts = measure_breakdown(made.context_at(), table).by_category
+        assert parts["put_back"] == request.restored_tokens and parts["summary"] < 1_000
+        assert sum(parts.values()) == request.tokens_after
+        everything = compute_next_request(ct.plan(made, "manual", cut=len(made)), "Done.", table)
+        assert everything.tokens_after < request.tokens_after - request.restored_tokens + 100
 
 
 @pytest.mark.parametrize(

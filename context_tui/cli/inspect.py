@@ -29,6 +29,7 @@ from context_tui.library.follow import follow_session
 from context_tui.policies.registry import find_runtimes
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.trigger_points import iterate_runtime_states
+from context_tui.session.calls import iterate_calls
 from context_tui.session.context import Context
 from context_tui.session.facts import Compaction, Facts
 from context_tui.session.session import Session
@@ -161,7 +162,7 @@ def build_report(
         "problems": [pick_fields(problem, ("where", "what")) for problem in facts.problems],
         "messages": len(session),
         "turns": session.turns,
-        "requests": len(facts.requests),
+        "requests": sum(1 for _ in iterate_calls(facts, len(session))),
         "requests_elsewhere": sum(branch.requests for branch in facts.branches),
         "branches": [branch._asdict() for branch in facts.branches],
         "compactions": [_build_compaction_report(each, uses) for each in recorded_compactions if each.kind != "silent"],
@@ -373,7 +374,7 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     if about["note"]:
         print_lines(f"note: {about['note']}")
     messages, turns, requests = (format_count(report[f"{noun}s"], noun) for noun in ("message", "turn", "request"))
-    print_lines(f"{messages}   {turns}   {requests if report['requests'] else 'no request with a recorded size'}")
+    print_lines(f"{messages}   {turns}   {requests}{'' if session.facts.requests else ' without a recorded size'}")
     labels = {False: "branches abandoned by a rewind", True: "branches at requests for a summary"}
     for is_at_summary, label in labels.items():
         branches = [each for each in report["branches"] if each["is_at_summary"] == is_at_summary]
@@ -396,17 +397,15 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     if window["not_in_file_tokens"] and window["not_in_file_kinds"]:
         print_lines(f"  not in the file: {', '.join(window['not_in_file_kinds'])}")
     total = max(1, sum(report["by_category"].values()))
-    categories = [
-        (CATEGORY_NAMES.get(name, name), tokens, f"{tokens / total:.0%}")
-        for name, tokens in report["by_category"].items()
-        if tokens
-    ]
-    print_table(f"by category ({label}, {total:,} tokens in all)", ("category", "tokens", "share"), categories)
+    shares = ((CATEGORY_NAMES.get(name, name), tokens) for name, tokens in report["by_category"].items() if tokens)
+    categories = [(name, tokens, f"{tokens / total:.0%}") for name, tokens in shares]
+    fitted = ", fitted to the next request" if measure["kind"] == TokenMeasure.CALIBRATED else ""
+    print_table(f"by category ({label}{fitted}: {total:,} tokens in all)", ("category", "tokens", "share"), categories)
     if window["recorded_tokens"] is not None and window["next_request_tokens"] != total:
         print_lines("  the sum differs from the next request, which starts from a recorded size")
     _print_calibration(report["calibration"])
     tools = [(share["tool"] or "(call missing)", share["calls"], share["result_tokens"]) for share in report["by_tool"]]
-    print_table(f"by tool ({label})", ("tool", "calls", "result tokens"), tools)
+    print_table(f"by tool ({label}{fitted})", ("tool", "calls", "result tokens"), tools)
     _print_prompt(session, report, label)
     read_cells = itemgetter("path", "count", "tokens", "wasted")
     reads = [read_cells(read) for read in report["duplicate_reads"] if read["wasted"]]

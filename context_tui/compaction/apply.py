@@ -54,13 +54,13 @@ def apply_with_measure(session: Session, plan: Plan, summary: str | None, token_
             builder.copy_message(entry, texts)
     copy = builder.build_session(f"{session.origin}, {plan.policy}" if session.origin else plan.policy, context.at)
     account = measure_context(context, token_table)
-    if account.has_prompt:
-        calibration, basis = token_table.calibration_at(context) if token_table else None, session.facts.size_basis
-        known_factors = calibration.factors if calibration else basis.factors if basis else None
-        factors = known_factors or fit_factors(session.facts, len(session.facts.requests)) or PRIOR
-        size = compute_next_request(plan, summary, token_table).tokens_after
-        errors = account.error, account.size_error
-        copy.facts.set_size_basis(SizeBasis(size, min(account.fixed, size), factors, *errors))
+    calibration, basis = token_table.calibration_at(context) if token_table else None, session.facts.size_basis
+    known_factors = calibration.factors if calibration else basis.factors if basis else None
+    factors = known_factors or fit_factors(session.facts, len(session.facts.requests)) or PRIOR
+    request = compute_next_request(plan, summary, token_table)
+    size, put_back, is_calibrated = request.tokens_after, request.tokens_put_back, account.source != "estimated"
+    sizes = size, min(account.fixed, size), factors, account.error, account.size_error
+    copy.facts.set_size_basis(SizeBasis(*sizes, account.has_prompt, is_calibrated, put_back))
     return copy
 
 

@@ -27,6 +27,7 @@ class NextRequest(NamedTuple):
         inserted_tokens: measured tokens that the plan inserts, including a written summary and ``restored_tokens``.
         summary_pending: whether the summary is not written yet, so that its size is unknown.
         restored_tokens: estimated tokens of files and skills that the agent puts back after the summary.
+        tokens_put_back: these, or what the last compaction put back if some of its context remains.
     """
 
     account: context_size.ContextAccount
@@ -34,6 +35,7 @@ class NextRequest(NamedTuple):
     inserted_tokens: int = 0
     summary_pending: bool = False
     restored_tokens: int = 0
+    tokens_put_back: int = 0
 
     @property
     def tokens_before(self) -> int:
@@ -68,7 +70,8 @@ def compute_next_request(plan: Plan, summary: str | None = None, token_table: To
     rest = account.resize(_count_removed_tokens(plan, token_table), removed_requests)
     after = rest.add(inserted + restored, round(account.error * inserted + RESTORED_ERROR * restored))
     pending = plan.needs_summary and summary is None
-    return NextRequest(account, after, inserted + restored, pending, restored)
+    put_back = restored or (account.put_back if plan.messages_dropped < len(plan.context) else 0)
+    return NextRequest(account, after, inserted + restored, pending, restored, put_back)
 
 
 def _count_removed_tokens(plan: Plan, table: TokenTable | None) -> int:

@@ -28,6 +28,7 @@ from context_tui.text.files import is_temporary, move_new, private_folder, sync,
 from context_tui.text.numbers import format_count
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.context_size import measure_context
+from context_tui.tokens.measures import build_calibrated_table
 
 MAX_NAME_BYTES = 255
 
@@ -170,8 +171,9 @@ def _write_context(form: Format, session: Session, temporary: Path, out: Path) -
     losses += _compare_contexts(form, session, exportable.session, written, losses_total.removed, bool(losses))
     if (lost_count := len(collect_usage(session)) - len(written.facts.requests)) > 0:
         losses.append(f"recorded usage left out: {lost_count:,} requests")
-    if form.is_request and (unrecorded := measure_context(session.context_at()).not_in_file):
-        losses.append(f"left out: ~{unrecorded:,} tokens of each request (system prompt, tools), not in the recording")
+    account = measure_context(session.context_at(), build_calibrated_table(session.facts))
+    if form.is_request and account.not_in_file:
+        losses.append(f"left out: ~{account.not_in_file:,} tokens that the agent adds to each request (prompt, tools)")
     losses += list_unreadable(find_recording(session).facts)
     check = check_pairs(session, written.to_messages(), exportable.renamed_ids)
     refuse_unpaired(check, form.name)

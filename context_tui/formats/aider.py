@@ -24,7 +24,7 @@ from context_tui.formats.kit.blocks import build_text
 from context_tui.formats.kit.usage import make_cached_usage
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import BOM
-from context_tui.session.values import Role
+from context_tui.session.values import MessageFlag, Role
 from context_tui.text.sanitize import truncate_name
 
 HISTORY_NAME = ".aider.chat.history.md"
@@ -68,7 +68,8 @@ class AiderShape(document_scanner.DocumentShape):
         if value["kind"] == "reflected":
             return message_builder.MessageRecord(Role.USER, blocks, is_injected=True)
         if value["kind"] == "said":
-            return message_builder.MessageRecord(Role.ASSISTANT, blocks)
+            flags = 0 if text else MessageFlag.NOT_SENT
+            return message_builder.MessageRecord(Role.ASSISTANT, blocks if text else [], flags=flags)
         if text.startswith(_CLEAR_COMMANDS):
             return message_builder.ResetRecord()
         if text.startswith(("/", "!")) or _ANSWER_PATTERN.fullmatch(text):
@@ -95,9 +96,9 @@ def _parse_token_count(text: str) -> int:
 def _parse_elements(text: str, time: str) -> Iterator[dict[str, str]]:
     """Yield the parts of a chat. Consecutive console output is one part, but each report of token counts is another.
 
-    Only the first part with typed text gets the *time*.
+    Only the first part with typed text gets the *time*. Token counts that follow no reply are those of an empty one.
     """
-    current, texts = "", list[str]()
+    current, texts, has_reply = "", list[str](), False
     for speaker, lines in [*_split_by_speaker(text), ("", "")]:
         kind = speaker
         if kind == "console":
@@ -107,6 +108,9 @@ def _parse_elements(text: str, time: str) -> Iterator[dict[str, str]]:
             elif _TOKENS_PATTERN.search(lines):
                 kind = "counts"
         if texts and (kind != current or kind in ("typed", "said", "counts")):
+            if current == "counts" and not has_reply:
+                yield {"kind": "said", "text": ""}
+            has_reply = current == "said" or (has_reply and current == "console")
             yield {"kind": current, "text": "\n".join(texts), **({"time": time} if current == "typed" else {})}
             time, texts = ("" if current == "typed" else time), []
         current = kind

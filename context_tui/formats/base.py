@@ -100,7 +100,7 @@ class Format(Protocol):
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)
     from_source: ClassVar[str] = ""
     checked_with: ClassVar[str] = ""
-    unrecorded: ClassVar[tuple[str, ...]] = ("system prompt", "tool schemas")
+    unrecorded: ClassVar[tuple[str, ...]] = ("system prompt", "instructions", "tool schemas")
     request_recording: ClassVar[str] = ""
     requests_id: ClassVar[str] = ""
 
@@ -145,7 +145,7 @@ class Format(Protocol):
         """Return the kinds in ``unrecorded`` that the context before message *at* lacks."""
         is_compacted = any(each.kind == "full" and each.message < at for each in facts.compactions)
         is_recorded = {"system prompt": bool(facts.system_bytes), "tool schemas": bool(facts.tools_bytes)}
-        is_recorded |= dict.fromkeys(KINDS_AFTER_COMPACTION, not is_compacted)
+        is_recorded |= dict.fromkeys(KINDS_AFTER_COMPACTION, not is_compacted) | {"instructions": not facts.size_basis}
         return tuple(kind for kind in self.unrecorded if not is_recorded.get(kind))
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:

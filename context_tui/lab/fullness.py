@@ -30,7 +30,7 @@ PART_NAMES: dict[str, str] = read_toml("context_tui.lab", "fullness.toml")["part
 """Names of the parts of a context; ``rest`` stands for all small parts together."""
 MIN_PART_SHARE, MIN_TOOL_SHARE, MAX_TOOLS, MAX_TOOL_NAME = 0.01, 0.05, 3, 24
 """Minimum shares of a part, and of a tool in it, to be named; maximum number of tools, and length of their names."""
-MIN_SAVED_SHARE, MIN_PUT_BACK_SHARE = 0.02, 0.1
+MIN_SAVED_SHARE, MIN_PUT_BACK_SHARE = 0.02, 0.05
 """Minimum share of a context that an effect saves to be named, and of the rest that is put back to be named."""
 MIN_STEPS, MAX_CALLS_LEFT, RANGE_FACTOR, MIN_VARIATION = 3, 500, 2, 0.25
 """Minimum growths for a forecast, maximum calls ahead, factor of its range, and minimum variation for a range."""
@@ -88,7 +88,7 @@ class PolicyEffect(NamedTuple):
         details = [format_tokens(self.tokens_after)] if self.share_after < MIN_SHARE else []
         if self.messages and not self.messages_kept and self.tokens_after and not brief:
             details.append(PART_NAMES["system" if self.has_prompt else "injected"])
-        if self.tokens_put_back >= MIN_PUT_BACK_SHARE * self.tokens_after:
+        if self.tokens_put_back > MIN_PUT_BACK_SHARE * self.tokens_after:
             details.append(f"{format_tokens(self.tokens_put_back)} restored")
         if not self.is_own:
             details.append(self.policy if brief else f"{self.policy}: no rule of this agent is known")
@@ -132,17 +132,13 @@ class Fullness(NamedTuple):
     def sentences(self) -> list[str]:
         """Sentences on the level, the parts and the forecast."""
         parts = ", ".join(part.format() for part in self.list_parts())
+        unknown = "tools" if any(each.category == "system" for each in self.parts) else "system prompt and the tools"
         return [
             f"{format_level(self.tokens, self.window.tokens, self.origin)}.",
             *([f"{parts[0].upper()}{parts[1:]}."] if parts else []),
-            *([] if self.has_prompt else [f"{self._name_unknown_parts()} are not in the file."]),
+            *([] if self.has_prompt else [f"The {unknown} are not in the file."]),
             *self.format_forecast(),
         ]
-
-    def _name_unknown_parts(self) -> str:
-        return (
-            "The tools" if any(part.category == "system" for part in self.parts) else "The system prompt and the tools"
-        )
 
     def format_forecast(self, *, brief: bool = False) -> list[str]:
         """Format sentences on when the agent compacts next and how much its policies would leave."""
@@ -173,7 +169,7 @@ def compute_fullness(
     """Compute the fullness of a context; *breakdown* must use the same token measure as *token_table*."""
     account, window = measure_context(context, token_table), session.window_at(context.at)
     tokens_left, effects, forecast = None, list[PolicyEffect](), None
-    parts = split_context(breakdown, account.tokens)
+    parts = split_context(breakdown, account.tokens, has_prompt=account.has_prompt)
     has_prompt = account.has_prompt or any(part.category == "system" for part in parts)
     compaction = find_full_compaction(context)
     own_policies = find_own_policies(session)
@@ -256,11 +252,15 @@ def forecast_calls(context: Context, tokens: int | None) -> CallForecast | None:
     return CallForecast(calls, ceil(calls / factor), calls * factor) if calls <= MAX_CALLS_LEFT else None
 
 
-def split_context(breakdown: Breakdown, size: int) -> list[ContextPart]:
-    """Split a context of *size* tokens into its nonempty parts, largest first; they add up to *size*."""
+def split_context(breakdown: Breakdown, size: int, *, has_prompt: bool = True) -> list[ContextPart]:
+    """Split a context of *size* tokens into its nonempty parts, largest first; they add up to *size*.
+
+    Content that is not in the file counts as system prompt and tools or, if *has_prompt* is false, as injected text.
+    """
     fitted = fit_categories(breakdown.by_category, size)
     tokens = {name: fitted.get(name, 0) for name in PART_NAMES}
-    tokens["system"] += fitted.get("tools", 0) + fitted.get("not_in_file", 0)
+    tokens["system"] += fitted.get("tools", 0)
+    tokens["system" if has_prompt else "injected"] += fitted.get("not_in_file", 0)
     shares = {share.tool: share.result_tokens for share in breakdown.by_tool}
     tools = scale_tokens(shares, tokens["tool_result"])
     tools_by_part = {"tool_result": tuple(tools.items())}

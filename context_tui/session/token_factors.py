@@ -20,6 +20,8 @@ MAX_SCALE = 2.0
 """Maximum ratio between a tokenizer's counts and the typical ones, in either direction."""
 MAX_UNRECORDED = 1_000.0
 """Maximum unrecorded tokens of an interval; larger amounts are exceptional events."""
+MAX_SIDE_FALL = 1.05
+"""Largest ratio of the sizes before and after a side request: the size falls a little at the end of a turn."""
 MIN_INTERVALS = 4
 """Minimum number of intervals for a fit; if there are few of them, the prior dominates."""
 MAX_INTERVALS = 300
@@ -88,6 +90,9 @@ class SizeBasis:
         fixed: the part of ``tokens`` that no policy removes, such as the system prompt and the tools.
         factors: factors for the recording's model.
         error, size_error: errors of the recording's measured tokens and of a predicted request's size, as shares.
+        has_prompt: whether the size of the system prompt and the tools is known.
+        is_calibrated: whether the recording calibrated the factors.
+        put_back: the part of ``tokens`` that the agent puts back after a compaction, such as files.
         blocks: number of blocks in the copy; an agent that resumes it appends further ones.
     """
 
@@ -96,6 +101,9 @@ class SizeBasis:
     factors: Factors
     error: float
     size_error: float
+    has_prompt: bool = True
+    is_calibrated: bool = True
+    put_back: int = 0
     blocks: int = 0
 
 
@@ -212,12 +220,12 @@ def count_output_tokens(facts: Facts, row: int) -> int:
 
 
 def is_other_conversation(facts: Facts, row: int) -> bool:
-    """Return whether request *row* is a side request: one less than half as large as each of its two neighbours."""
+    """Return whether request *row* is a side request: less than half as large as its neighbours, which are alike."""
     if not facts.has_side_requests or not 0 < row < len(facts.requests) - 1:
         return False
     before, size, after = (facts.requests[neighbour].context for neighbour in range(row - 1, row + 2))
     start = epoch_at(facts, facts.request_message[row + 1]).start
-    return size * 2 < before <= after and facts.request_message[row - 1] >= start
+    return size * 2 < before < after * MAX_SIDE_FALL and facts.request_message[row - 1] >= start
 
 
 def fit_factors(facts: Facts, end: int) -> Factors | None:

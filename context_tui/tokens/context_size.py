@@ -156,7 +156,7 @@ class ContextAccount(NamedTuple):
         _, low, high, source = self.size
         base, unknown = self.tokens - low, max(low + high - 2 * self.tokens, 0)
         if old_tokens < self.fixed + self.content:
-            share = min(removed / self.content, 1.0) if self.content else 0.0
+            share = min(max(removed, 0) / self.content, 1.0) if self.content else 0.0
         spread = self.error * min(abs(removed), rest) + unaccounted * min(share, 1 - share)
         spread = round(spread + base * min(tokens / self.tokens, 1) if self.tokens else spread)
         fixed_error = self.fixed_error if removed else 0
@@ -202,21 +202,22 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
     if basis is not None:
         end = facts.block_message[basis.blocks] if basis.blocks < len(facts.block_message) else len(facts)
         copy = context_at(facts, end)
-        unaccounted = basis.tokens - fixed - _measure_content(copy, table)
+        unaccounted = basis.tokens - fixed - basis.put_back - _measure_content(copy, table)
         if replies := count_requests_before(copy)[-1]:
             unaccounted = round(unaccounted * requests / replies)
     not_in_file = None
     if has_first_request or basis is not None:
         not_in_file = 0 if facts.holds_requests else max(fixed - prompt - _measure_standing(facts, table), 0)
     recorded, appended = _find_recorded_size(context, table)
-    put_back = error = 0
+    put_back, error = (basis.put_back, round(RESTORED_ERROR * basis.put_back)) if basis else (0, 0)
     can_predict = has_first_request and basis is None and not facts.holds_requests
     if recorded is None and can_predict and epoch_at(facts, context.at).cause == "compaction":
         unaccounted, put_back, error = _predict_put_back(context, table, fixed, content, requests)
     elif recorded is not None:  # what was cleared since may measure more than the request recorded
         appended = max(appended, min(fixed - recorded, 0))
     sizes = recorded, appended, fixed, content, requests, unaccounted
-    has_prompt = not_in_file is not None or (bool(prompt) if facts.holds_requests else min(prompt_parts) > 0)
+    prompt_is_known = basis.has_prompt if basis else has_first_request
+    has_prompt = prompt_is_known or (prompt if facts.holds_requests else min(prompt_parts)) > 0
     is_whole, described = facts.holds_requests, _describe_measure(context, table)
     return ContextAccount(*sizes, *described, is_whole, not_in_file, has_prompt, put_back, error)
 
@@ -362,6 +363,6 @@ def _describe_measure(context: Context, table: TokenTable | None) -> tuple[float
         return *errors, "bytes/4", "estimated"
     if table.measure is TokenMeasure.EXACT:
         return *errors, table.name, "exact"
-    if basis is not None or context.facts.holds_requests or (calibration and calibration.usable):
+    if basis.is_calibrated if basis else context.facts.holds_requests or (calibration and calibration.usable):
         return *errors, "calibrated", "calibrated"
     return *errors, calibration.fallback if calibration else "typical factors", "estimated"

@@ -183,7 +183,7 @@ def build_calibrated_table(
         overhead = message_factors.request_overhead if has_overhead[row] else 0.0
         return round(bytes_to_tokens(body.size) * message_factors.get_factor(facts.kind[row]) + overhead)
 
-    newest = by_message[-1] if by_message else PRIOR
+    newest, basis = by_message[-1] if by_message else PRIOR, facts.size_basis
 
     def estimate_part(part: PromptPart, is_tool: bool) -> int:
         return round(bytes_to_tokens(part.size) * (newest.call if is_tool else newest.text))
@@ -196,13 +196,13 @@ def build_calibrated_table(
     table = TokenTable(
         TokenMeasure.CALIBRATED,
         "calibrated",
-        "by the growth of whole requests" if fitted else "as the original" if facts.size_basis else note,
+        "by the growth of whole requests" if fitted else "as the original" if basis else note,
         blocks,
         count_body,
         lambda text: round(bytes_to_tokens(utf8_len(text)) * newest.text),
         lambda part, is_tool: fitted[part] if part in fitted else int(count_part(part, is_tool) * scale),
         calibrations=tuple(calibrations),
-        is_calibrated=bool(fitted or facts.size_basis) or any(calibration.usable for calibration in calibrations),
+        is_calibrated=bool(fitted) or (basis.is_calibrated if basis else any(each.usable for each in calibrations)),
         uniform=len(set(map(id, by_message))) <= 1,
         get_factor=newest.get_factor,
     )

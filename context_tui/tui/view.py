@@ -28,7 +28,7 @@ from context_tui.session.window import Window
 from context_tui.text.numbers import format_count
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.context_size import measure_context
-from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrated_table
+from context_tui.tokens.measures import TokenMeasure, TokenTable
 from context_tui.tui.rendering.formatting import format_estimate_sign
 from context_tui.tui.timeline.filters import NO_FILTER, NO_FOLDS, RowFilter, TurnFolds
 from context_tui.tui.timeline.rows import FIRST_LOCATION, Location
@@ -331,10 +331,7 @@ def _format_summary(plan: Plan, marks: Mapping[int, str], copy: Session, token_t
         verb = "summarised" if plan.needs_summary else "dropped"
         effects.append(f"{format_count(plan.messages_dropped, 'message')} {verb}")
     request = compute_next_request(plan, token_table=token_table)
-    is_estimated = token_table is not None and copy.facts.size_basis is None  # no size and no prompt is known
-    table = build_calibrated_table(copy.facts) if is_estimated else None
-    tokens_after = measure_context(copy.context_at(), table).tokens
-    sizes = f"{format_estimate_sign(request)}{request.tokens_before:,} → ~{tokens_after:,}"
+    sizes = f"{format_estimate_sign(request)}{request.tokens_before:,} → ~{measure_context(copy.context_at()).tokens:,}"
     return ", ".join([f"next request {sizes} tokens", *effects])
 
 

@@ -73,6 +73,19 @@ def test_every_reply_is_a_call_also_right_before_and_after_a_clear(tmp_path: Pat
     assert recording.sizes == [1_000, 2_000, 3_000] and not recording.undoable_messages
 
 
+@pytest.mark.parametrize("before", ["#### /clear  \n\n", "", "> Retrying.  \n\n"])
+def test_an_empty_reply_is_a_call_of_its_own(tmp_path: Path, before: str) -> None:
+    """Aider reports the tokens of every request, but writes a reply only if it has text."""
+    path = tmp_path / "h.md"
+    counted = "> Tokens: {}.0k sent, 21 received. Cost: $0.01 message, $0.01 session.  \n\n"
+    empty = f"{before}#### two  \n> Empty response received from LLM.  \n{counted.format(2)}"
+    talk = f"#### one  \n\nAnswer.\n\n{counted.format(1)}{empty}#### three  \n\nYes.\n\n{counted.format(3)}"
+    path.write_text("\n# aider chat started at 2026-01-02 03:04:05\n\n" + talk)
+    session = open_session(path)
+    assert Recording(session).sizes == [1_000, 2_000, 3_000]
+    assert [message["role"] for message in session.to_messages()][-3:] == ["user", "user", "assistant"]
+
+
 def test_a_byte_order_mark_hides_no_session(tmp_path: Path) -> None:
     path = tmp_path / "h.md"
     path.write_text("\ufeff# aider chat started at 2026-01-01 10:00:00\n\n#### Look.  \n\nYes.\n")

@@ -774,10 +774,11 @@ def test_a_trigger_that_is_recorded_after_a_rollback_reaches_the_session(tmp_pat
     assert [each.trigger for each in growing.session().facts.compactions] == ["manual"]
 
 
-def test_one_call_of_another_conversation_is_no_drop(tmp_path: Path) -> None:
+@pytest.mark.parametrize("after", [53_043, 50_000])
+def test_one_call_of_another_conversation_is_no_drop(tmp_path: Path, after: int) -> None:
     rollout = begun()
     rollout.typed("Look.")
-    for size in (48_000, 50_086, 12_546, 53_043, 54_000, 20_000):
+    for size in (48_000, 50_086, 12_546, after, 54_000, 20_000):
         rollout.items(asked(f"c{size}"), answered(f"c{size}", "x" * 4_000))
         rollout.count(size)
     path = rollout.write(tmp_path / "rollout.jsonl")

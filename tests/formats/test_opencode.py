@@ -181,6 +181,18 @@ def test_a_summary_counts_when_it_ended_well(more: dict[str, Any], counts: bool,
         assert texts(session)[:2] == ["a", "b"]
 
 
+def test_a_failed_summary_is_no_call_of_the_conversation(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user(text("a"))
+    recording.assistant(STEP, text("b"), tokens=used(90))
+    recording.user({"type": "compaction", "auto": True})
+    recording.assistant(STEP, text("su"), summary=True, error={"name": "APIError", "data": {}}, tokens=used(95))
+    recording.user(text("c"))
+    recording.assistant(STEP, text("d"), tokens=used(92))
+    session = opened(tmp_path, recording)
+    assert ct.replay.replay(session, "none").sizes == [90, 92] and not session.drops
+
+
 def test_replies_that_failed_are_not_sent(tmp_path: Path) -> None:
     recording = Recording()
     recording.user(text("a"))

@@ -31,7 +31,7 @@ NEVER_DELETED = 2
 
 Source: Cline, ContextManager.applyContextHistoryUpdates.
 """
-CONDENSED_SHARE = 0.75
+CONDENSED_SHARE = 0.95
 """Largest context after a condense (Roo Code's compaction), as a share of the context before it."""
 CALLS_UP_TO_FALL = 3
 """Maximum number of calls after condensed messages up to the smaller one, as Roo Code may keep three messages."""

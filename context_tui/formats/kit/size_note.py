@@ -35,7 +35,8 @@ def build_size_note(facts: Facts, losses: Losses) -> dict[str, Any]:
     weights = {kind: weight for kind, weight in losses.removed.items() if kind != Kind.IMAGE}
     removed = sum(bytes_to_tokens(weight) * basis.factors.get_factor(kind) for kind, weight in weights.items())
     removed += losses.removed[Kind.IMAGE] * (basis.factors.image or 0)
-    return {SIZE_NOTE: msgspec.to_builtins(replace(basis, tokens=max(basis.tokens - round(removed), basis.fixed)))}
+    tokens = max(basis.tokens - round(removed), basis.fixed + basis.put_back)
+    return {SIZE_NOTE: msgspec.to_builtins(replace(basis, tokens=tokens))}
 
 
 def parse_size_note(record: object) -> SizeBasis | None:
@@ -46,5 +47,6 @@ def parse_size_note(record: object) -> SizeBasis | None:
         return None
     factors = [factor or 0.0 for factor in astuple(basis.factors)]
     ratios = basis.error, basis.size_error, *factors
-    is_valid = 0 <= basis.fixed <= basis.tokens <= MAX_TOKENS // 2 and all(0 <= ratio <= MAX_RATIO for ratio in ratios)
+    has_valid_sizes = min(basis.fixed, basis.put_back) >= 0 and basis.fixed + basis.put_back <= basis.tokens
+    is_valid = has_valid_sizes and basis.tokens <= MAX_TOKENS // 2 and all(0 <= ratio <= MAX_RATIO for ratio in ratios)
     return basis if is_valid else None

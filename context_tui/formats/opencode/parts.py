@@ -135,7 +135,7 @@ def _parse_assistant(info: Value, parts: list[Value], notes: list[str]) -> Parse
             parse_opencode_usage, step.usage if len(steps) > 1 else info.get("tokens")
         )
         notes += unread
-        if flags & MessageFlag.SUMMARY:  # the usage is of the previous context
+        if info.get("summary") is True:  # the usage is of the previous context, even if the summary failed
             usage = None
         if step.reply_blocks or not number:
             messages.append(MessageRecord(Role.ASSISTANT, step.reply_blocks, flags=flags, time=time, usage=usage))

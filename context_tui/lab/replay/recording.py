@@ -14,11 +14,12 @@ from context_tui.lab.replay.result import CompactionHandling, ModelCall
 from context_tui.lab.replay.tuple_list import TupleList
 from context_tui.policies.trigger_points import find_phases
 from context_tui.session.blocks import BYTES_PER_TOKEN
+from context_tui.session.calls import find_inserted, iterate_calls
 from context_tui.session.context import CLEARED_BODIES, Body
-from context_tui.session.facts import Facts, spans_at
+from context_tui.session.facts import spans_at
 from context_tui.session.session import Content, ContentOverlay, Session
 from context_tui.session.token_factors import is_other_conversation, is_recorded_reply
-from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
+from context_tui.session.values import Kind, MessageFlag, Role
 from context_tui.session.window import Window
 from context_tui.tokens.accounting import find_fixed_blocks
 from context_tui.tokens.context_size import DEFAULT_SUMMARY_TOKENS, measure_fixed
@@ -100,17 +101,9 @@ class Recording:
         self.is_sent = bytes(not flags & MessageFlag.NOT_SENT for flags in facts.flags[:length])
         self.events = _find_events(session)
         summaries = [message for message in range(length) if facts.flags[message] & MessageFlag.SUMMARY]
-        compaction_epochs = [epoch for epoch in facts.epochs if epoch.cause == "compaction" and epoch.message]
-        self.undoable_messages = frozenset(
-            message
-            for epoch in compaction_epochs
-            if _is_inserted(facts, epoch.message)  # not the first message after a truncation
-            for message in range(epoch.message, epoch.start)
-        )
+        self.undoable_messages = find_inserted(facts)
         self.calls = TupleList(ModelCall._make, 2, "i")
-        requests = ((message, row) for row, message in enumerate(facts.request_message))
-        replies = ((message, -1) for message in range(length) if self._is_reply(message))
-        for call in requests if facts.request_message else replies:
+        for call in iterate_calls(facts, length):
             self.calls.append(call)
         self.side_calls = {number for number, (_, row) in enumerate(self.calls) if is_other_conversation(facts, row)}
         end, answered = self.calls[-1].message if self.calls else -1, {call.message for call in self.calls}
@@ -133,12 +126,6 @@ class Recording:
         self.fixed_sizes = [*measure_fixed(facts, self.table, (call.message for call in self.calls))]
         self.memo: dict[Any, Any] = {}
         self.windows: list[Window] = [session.window_at(call.message) for call in self.calls]
-
-    def _is_reply(self, message: int) -> bool:
-        facts = self.session.facts
-        is_inserted = facts.flags[message] & (MessageFlag.SUMMARY | MessageFlag.SYNTHETIC)
-        is_reply = facts.role[message] == Role.ASSISTANT and not is_inserted
-        return bool(self.is_sent[message]) and is_reply and message not in self.undoable_messages
 
     @cached_property
     def sizes(self) -> list[int]:
@@ -249,11 +236,6 @@ class Recording:
             inserted.append(number)
             self.content.texts[number] = insert.format_text("(the summary is not written)")
         return number
-
-
-def _is_inserted(facts: Facts, message: int) -> bool:
-    injected = (facts.block_flags[row] & BlockFlag.INJECTED for row in facts.blocks_of(message))
-    return bool(facts.flags[message] & MessageFlag.SUMMARY) or all(injected)
 
 
 def _find_events(session: Session) -> list[RecordedEvent]:

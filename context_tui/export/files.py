@@ -172,7 +172,7 @@ def _write_context(form: Format, session: Session, temporary: Path, out: Path) -
     if (lost_count := len(collect_usage(session)) - len(written.facts.requests)) > 0:
         losses.append(f"recorded usage left out: {lost_count:,} requests")
     account = measure_context(session.context_at(), build_calibrated_table(session.facts))
-    if form.is_request and account.not_in_file:
+    if not written.facts.size_basis and account.not_in_file:
         losses.append(f"left out: ~{account.not_in_file:,} tokens that the agent adds to each request (prompt, tools)")
     losses += list_unreadable(find_recording(session).facts)
     check = check_pairs(session, written.to_messages(), exportable.renamed_ids)

@@ -58,7 +58,7 @@ def apply_with_measure(session: Session, plan: Plan, summary: str | None, token_
     known_factors = calibration.factors if calibration else basis.factors if basis else None
     factors = known_factors or fit_factors(session.facts, len(session.facts.requests)) or PRIOR
     request = compute_next_request(plan, summary, token_table)
-    size, put_back, is_calibrated = request.tokens_after, request.tokens_put_back, account.source != "estimated"
+    size, put_back, is_calibrated = request.tokens_after, request.put_back_tokens, account.source != "estimated"
     sizes = size, min(account.fixed, size), factors, account.error, account.size_error
     copy.facts.set_size_basis(SizeBasis(*sizes, account.has_prompt, is_calibrated, put_back))
     return copy

@@ -27,7 +27,7 @@ class NextRequest(NamedTuple):
         inserted_tokens: measured tokens that the plan inserts, including a written summary and ``restored_tokens``.
         summary_pending: whether the summary is not written yet, so that its size is unknown.
         restored_tokens: estimated tokens of files and skills that the agent puts back after the summary.
-        tokens_put_back: these, or what the last compaction put back if some of its context remains.
+        put_back_tokens: these, or what the last compaction put back if some of its context remains.
     """
 
     account: context_size.ContextAccount
@@ -35,7 +35,7 @@ class NextRequest(NamedTuple):
     inserted_tokens: int = 0
     summary_pending: bool = False
     restored_tokens: int = 0
-    tokens_put_back: int = 0
+    put_back_tokens: int = 0
 
     @property
     def tokens_before(self) -> int:

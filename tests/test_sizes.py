@@ -227,6 +227,36 @@ def test_what_an_agent_puts_back_is_a_part_of_a_copy_and_of_its_file(tmp_path: P
         assert everything.tokens_after < request.tokens_after - request.restored_tokens + 100
 
 
+def test_what_was_put_back_stays_until_the_summary_goes(tmp_path: Path) -> None:
+    """Also in a copy of a copy, and after a clearing when a request has followed the compaction."""
+    recording = Recorder()
+    recording.user("do it")
+    recording.assistant({"type": "text", "text": "Yes."}, use={"input_tokens": 12_000, "output_tokens": 5})
+    recording.boundary(100_000)
+    recording.summary()
+    for number in range(6):
+        call = {"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": {"command": "ls"}}
+        recording.assistant(call, use={"input_tokens": 22_000 + 1_200 * number, "output_tokens": 30})
+        recording.results({"type": "tool_result", "tool_use_id": f"t{number}", "content": "a file\n" * 600})
+    session = recording.open(tmp_path)
+
+    def get_parts(made: Session) -> dict[str, int]:
+        return measure_breakdown(made.context_at(), build_calibrated_table(made.facts)).by_category
+
+    parts = get_parts(session)
+    results = [row for row in range(len(session.facts.kind)) if session.facts.kind[row] == Kind.TOOL_RESULT]
+    cleared = ct.apply(session, ct.plan(session, "manual", clear=f"{session.facts.block_message[results[0]]}:0"))
+    again = ct.apply(cleared, ct.plan(cleared, "manual", clear=f"{len(cleared) - 1}:0"))
+    export(again, tmp_path / "out.jsonl", "claude-code")
+    assert parts["put_back"] > 8_000
+    for made in (cleared, again, ct.open_session(tmp_path / "out.jsonl")):
+        assert get_parts(made)["put_back"] == parts["put_back"] and get_parts(made)["summary"] < 1_000
+        plan, table = ct.plan(made, "manual", cut=len(made) - 2), build_calibrated_table(made.facts)
+        request, cut = compute_next_request(plan, "Done.", table), ct.apply(made, plan, "Done.")
+        assert get_parts(cut)["put_back"] == 0 and sum(get_parts(cut).values()) == request.tokens_after
+        assert request.tokens_after < request.tokens_before - parts["put_back"]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TypeVar
 
 from context_tui.compaction.changes import build_new_texts
-from context_tui.compaction.next_request import compute_next_request
+from context_tui.compaction.next_request import NextRequest, compute_next_request, drops_summary
 from context_tui.compaction.plan import Insert, Plan
 from context_tui.errors import PlanError
 from context_tui.session.facts import Facts, is_turn_start, prompt_at
@@ -16,7 +16,7 @@ from context_tui.session.session import Message, Session
 from context_tui.session.token_factors import PRIOR, SizeBasis, fit_factors
 from context_tui.session.values import MessageFlag, RecordKind, Role
 from context_tui.session.window import model_at
-from context_tui.tokens.context_size import measure_context
+from context_tui.tokens.breakdown import count_put_back
 from context_tui.tokens.measures import TokenTable, build_calibrated_table
 
 T = TypeVar("T")
@@ -53,15 +53,20 @@ def apply_with_measure(session: Session, plan: Plan, summary: str | None, token_
             texts = build_new_texts(session.content, context, plan.changes, entry) if has_changes else None
             builder.copy_message(entry, texts)
     copy = builder.build_session(f"{session.origin}, {plan.policy}" if session.origin else plan.policy, context.at)
-    account = measure_context(context, token_table)
-    calibration, basis = token_table.calibration_at(context) if token_table else None, session.facts.size_basis
-    known_factors = calibration.factors if calibration else basis.factors if basis else None
-    factors = known_factors or fit_factors(session.facts, len(session.facts.requests)) or PRIOR
-    request = compute_next_request(plan, summary, token_table)
-    size, put_back, is_calibrated = request.tokens_after, request.put_back_tokens, account.source != "estimated"
-    sizes = size, min(account.fixed, size), factors, account.error, account.size_error
-    copy.facts.set_size_basis(SizeBasis(*sizes, account.has_prompt, is_calibrated, put_back))
+    copy.facts.set_size_basis(_build_size_basis(plan, compute_next_request(plan, summary, token_table), token_table))
     return copy
+
+
+def _build_size_basis(plan: Plan, request: NextRequest, table: TokenTable | None) -> SizeBasis:
+    account, facts, basis = request.account, plan.context.facts, plan.context.facts.size_basis
+    calibration = table.calibration_at(plan.context) if table else None
+    factors = known.factors if (known := calibration or basis) else fit_factors(facts, len(facts.requests))
+    is_calibrated = calibration.usable if calibration else basis.is_calibrated if basis else factors is not None
+    size, fixed = request.tokens_after, min(account.fixed, request.tokens_after)
+    put_back = 0 if drops_summary(plan) else count_put_back(plan.context, table, account)
+    remaining = min(put_back, size - fixed - request.inserted_tokens)
+    sizes = size, fixed, factors or PRIOR, account.error, account.size_error, account.has_prompt
+    return SizeBasis(*sizes, is_calibrated or facts.holds_requests, max(request.restored_tokens + remaining, 0))
 
 
 def iterate_result_entries(plan: Plan) -> Iterator[int | Insert]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from context_tui.compaction.changes import UniformChanges, collect_bodies
 from context_tui.compaction.plan import Plan
-from context_tui.session.values import Kind
+from context_tui.session.values import Kind, MessageFlag
 from context_tui.tokens import context_size
 from context_tui.tokens.accounting import find_fixed_blocks
 from context_tui.tokens.context_index import index_context
@@ -27,7 +27,6 @@ class NextRequest(NamedTuple):
         inserted_tokens: measured tokens that the plan inserts, including a written summary and ``restored_tokens``.
         summary_pending: whether the summary is not written yet, so that its size is unknown.
         restored_tokens: estimated tokens of files and skills that the agent puts back after the summary.
-        put_back_tokens: these, or what the last compaction put back if some of its context remains.
     """
 
     account: context_size.ContextAccount
@@ -35,7 +34,6 @@ class NextRequest(NamedTuple):
     inserted_tokens: int = 0
     summary_pending: bool = False
     restored_tokens: int = 0
-    put_back_tokens: int = 0
 
     @property
     def tokens_before(self) -> int:
@@ -67,11 +65,16 @@ def compute_next_request(plan: Plan, summary: str | None = None, token_table: To
     inserted = sum(count(insert.format_text(summary or "")) for insert in inserts)
     requests = context_size.count_requests_before(plan.context)
     removed_requests = sum(requests[positions.stop] - requests[positions.start] for positions in plan.dropped_ranges)
-    rest = account.resize(_count_removed_tokens(plan, token_table), removed_requests)
+    old = account._replace(put_back=0) if account.put_back and drops_summary(plan) else account
+    rest = old.resize(_count_removed_tokens(plan, token_table), removed_requests)
     after = rest.add(inserted + restored, round(account.error * inserted + RESTORED_ERROR * restored))
-    pending = plan.needs_summary and summary is None
-    put_back = restored or (account.put_back if plan.messages_dropped < len(plan.context) else 0)
-    return NextRequest(account, after, inserted + restored, pending, restored, put_back)
+    return NextRequest(account, after, inserted + restored, plan.needs_summary and summary is None, restored)
+
+
+def drops_summary(plan: Plan) -> bool:
+    """Return whether *plan* drops an earlier summary, and with it what the agent put back after that."""
+    flags, order = plan.context.facts.flags, plan.context.order
+    return any(flags[order[place]] & MessageFlag.SUMMARY for places in plan.dropped_ranges for place in places)
 
 
 def _count_removed_tokens(plan: Plan, table: TokenTable | None) -> int:

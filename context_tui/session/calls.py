@@ -9,15 +9,12 @@ from context_tui.session.values import BlockFlag, MessageFlag, Role
 
 
 def iterate_calls(facts: Facts, length: int) -> Iterator[tuple[int, int]]:
-    """Yield the reply to each model call before message *length*, and the call's row in ``requests``, or -1 if none."""
-    if facts.request_message:
-        yield from ((message, row) for row, message in enumerate(facts.request_message))
-        return
+    """Return the reply to each call before message *length*, and its row in ``requests``, or -1 if it has none."""
     excluded, inserted = MessageFlag.SUMMARY | MessageFlag.SYNTHETIC | MessageFlag.NOT_SENT, find_inserted(facts)
-    for message in range(length):
-        is_reply = facts.role[message] == Role.ASSISTANT and not facts.flags[message] & excluded
-        if is_reply and message not in inserted:
-            yield message, -1
+    unmarked = (message for message in range(length) if not facts.flags[message] & excluded)
+    replies = (message for message in unmarked if facts.role[message] == Role.ASSISTANT and message not in inserted)
+    requests = ((message, row) for row, message in enumerate(facts.request_message))
+    return requests if facts.request_message else ((message, -1) for message in replies)
 
 
 def find_inserted(facts: Facts) -> frozenset[int]:

@@ -20,8 +20,8 @@ MAX_SCALE = 2.0
 """Maximum ratio between a tokenizer's counts and the typical ones, in either direction."""
 MAX_UNRECORDED = 1_000.0
 """Maximum unrecorded tokens of an interval; larger amounts are exceptional events."""
-MAX_SIDE_FALL = 1.05
-"""Largest ratio of the sizes before and after a side request: the size falls a little at the end of a turn."""
+MIN_SIDE_RETURN = 0.95
+"""Smallest size after a side request, as a share of the size before it: a size falls a little at the end of a turn."""
 MIN_INTERVALS = 4
 """Minimum number of intervals for a fit; if there are few of them, the prior dominates."""
 MAX_INTERVALS = 300
@@ -225,7 +225,7 @@ def is_other_conversation(facts: Facts, row: int) -> bool:
         return False
     before, size, after = (facts.requests[neighbour].context for neighbour in range(row - 1, row + 2))
     start = epoch_at(facts, facts.request_message[row + 1]).start
-    return size * 2 < before < after * MAX_SIDE_FALL and facts.request_message[row - 1] >= start
+    return size * 2 < before and after >= MIN_SIDE_RETURN * before and facts.request_message[row - 1] >= start
 
 
 def fit_factors(facts: Facts, end: int) -> Factors | None:

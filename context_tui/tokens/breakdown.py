@@ -235,11 +235,11 @@ def measure_breakdown(
     """
     account = measure_context(context, table)
     fitted_size = account.tokens if table and table.measure is TokenMeasure.CALIBRATED else None
-    put_back = _count_put_back(context, table, account) if fitted_size is not None else 0
+    put_back = account.put_back if fitted_size is None else count_put_back(context, table, account)
     return compute_breakdown(context, account.not_in_file, checkpoint, table, fitted_size, put_back)
 
 
-def _count_put_back(context: Context, table: TokenTable | None, account: ContextAccount) -> int:
+def count_put_back(context: Context, table: TokenTable | None, account: ContextAccount) -> int:
     """Return the tokens that the last compaction put back without a record, by the first request after it, if any."""
     facts, epoch = context.facts, epoch_at(context.facts, context.at)
     request = bisect_left(facts.request_message, epoch.start)

@@ -145,12 +145,11 @@ class ContextAccount(NamedTuple):
         """Return the next request's size after removing *removed* measured tokens and *removed_requests* replies.
 
         The error shrinks in proportion to the size. The share of the unaccounted tokens that belongs to the removed
-        replies, or of a lacking size that belongs to the removed content, is uncertain, unless all stay or all go. What
-        was put back goes with the last of the content.
+        replies, or of a lacking size that belongs to the removed content, is uncertain. What was put back goes at last.
         """
         share = removed_requests / self.requests if self.requests else 0.0
-        old_tokens = self.tokens - (self.put_back if removed >= self.content else 0)
-        tokens = resize(old_tokens, self.fixed, self.content, -removed, share)
+        old_tokens, put_back = self.tokens - self.put_back, self.put_back if removed < max(self.content, 1) else 0
+        tokens = resize(old_tokens, self.fixed, self.content, -removed, share) + put_back
         unaccounted = abs(old_tokens - self.fixed - self.content)
         rest = max(self.content - removed, 0)
         _, low, high, source = self.size
@@ -193,8 +192,8 @@ def measure_context(context: Context, token_table: TokenTable | None = None) -> 
 def _measure_context(context: Context, table: TokenTable | None) -> ContextAccount:
     facts, basis = context.facts, context.facts.size_basis
     content = _measure_content(context, table)
-    prompt_parts = measure_prompt_parts(facts, table, context.at)
-    prompt = sum(prompt_parts)
+    parts = measure_prompt_parts(facts, table, context.at)
+    prompt = sum(parts)
     has_first_request = accounting.find_request_before(facts, context.at, 0) >= 0  # later ones are not known yet
     [fixed] = measure_fixed(facts, table, [context.at])
     requests = count_requests_before(context)[-1]
@@ -217,7 +216,7 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
         appended = max(appended, min(fixed - recorded, 0))
     sizes = recorded, appended, fixed, content, requests, unaccounted
     prompt_is_known = basis.has_prompt if basis else has_first_request
-    has_prompt = prompt_is_known or (prompt if facts.holds_requests else min(prompt_parts)) > 0
+    has_prompt = prompt_is_known or (prompt if facts.holds_requests else min(parts)) > 0
     is_whole, described = facts.holds_requests, _describe_measure(context, table)
     return ContextAccount(*sizes, *described, is_whole, not_in_file, has_prompt, put_back, error)
 

@@ -202,7 +202,7 @@ def test_the_fall_of_a_condense_that_is_recorded_before_what_it_kept(tmp_path: P
     assert (found.message, found.recorded_tokens_after) == (3, 20_000)
 
 
-@pytest.mark.parametrize(("after", "condensed"), [(20_000, True), (75_000, True), (96_000, False)])
+@pytest.mark.parametrize(("after", "condensed"), [(20_000, True), (75_000, True), (90_250, True), (96_000, False)])
 def test_a_condense_that_only_its_parents_tell(tmp_path: Path, after: int, condensed: bool) -> None:
     """Its summary is not in the file: the messages name it, and were sent no more where the recorded size falls."""
     messages = [

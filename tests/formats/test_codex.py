@@ -774,7 +774,7 @@ def test_a_trigger_that_is_recorded_after_a_rollback_reaches_the_session(tmp_pat
     assert [each.trigger for each in growing.session().facts.compactions] == ["manual"]
 
 
-@pytest.mark.parametrize("after", [53_043, 50_000])
+@pytest.mark.parametrize("after", [53_043, 50_000, 47_582])
 def test_one_call_of_another_conversation_is_no_drop(tmp_path: Path, after: int) -> None:
     rollout = begun()
     rollout.typed("Look.")

@@ -130,7 +130,7 @@ class ClineShape(DocumentShape):
             start = condensed[-1] + 1
             before = [size for place, size in sizes if place < start][-1:]
             calls = [call for call in sizes if call[0] >= start][:CALLS_UP_TO_FALL]
-            replies = (place for place, size in calls if before and size < CONDENSED_SHARE * before[0])
+            replies = (place for place, size in calls if before and size <= CONDENSED_SHARE * before[0])
             if (reply := next(replies, None)) is not None:  # to the newest message, if that is not condensed
                 first = reply - (reply > start and elements[reply - 1].get("role") == "user")
                 self._replaced_by |= dict.fromkeys(condensed, first)

@@ -166,7 +166,8 @@ class _SectionRenderer:
         first, stop = tokens[0].map or (0, 0)
         lines = [line.lstrip(" >") for line in self._lines[first:stop]]
         # Such a table is shown raw, as the parser drops the cells beyond those of the first row.
-        if not widths or max(_count_cells(line) for line in lines[2:] or [""]) > len(widths):
+        rows_of_cells = [escapedSplit(line.strip().removeprefix("|").removesuffix("|")) for line in lines[2:] or [""]]
+        if not widths or max(map(len, rows_of_cells)) > len(widths):
             if not all(container.has_begun for container in self._containers):
                 lines[0] = re.sub(_CONTAINER_MARKS, "", lines[0], count=1)
             for line in lines:
@@ -178,10 +179,6 @@ class _SectionRenderer:
                 yield from self._render_line(text, spans, self._style)
             if number == 0:
                 yield from self._render_line("─┼─".join("─" * width for width in widths), (), "muted")
-
-
-def _count_cells(line: str) -> int:
-    return len(escapedSplit(line.strip().removeprefix("|").removesuffix("|")))
 
 
 def _fit_columns(widths: list[int], room: int) -> list[int]:

@@ -65,7 +65,7 @@ def find_standing_blocks(facts: Facts) -> list[int]:
 
     An agent inserts such blocks (instructions, project files, the environment) again into every new context, so no
     policy can remove them. If the first compaction after which any of them recur leaves others out, such as the output
-    of a hook, the others are ordinary blocks.
+    of a hook, the others are ordinary blocks. A compacted copy may have a typed message before such blocks.
     """
     blocks = list[int]()
     for message in range(len(facts)):
@@ -74,7 +74,7 @@ def find_standing_blocks(facts: Facts) -> list[int]:
         if facts.role[message] == Role.ASSISTANT:
             break
         blocks += injected
-        if len(injected) < len(rows):
+        if len(injected) < len(rows) and (blocks or facts.size_basis is None):
             break
     sizes = {facts.size[row] for row in blocks}
     contexts = (_list_inserted_sizes(facts, epoch) for epoch in facts.epochs if blocks and epoch.cause == "compaction")

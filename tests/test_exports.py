@@ -174,6 +174,14 @@ ANSWERED_TWICE = [
 ]
 """A second result of a call, beside the result of another one."""
 
+ANSWERED_TOO_EARLY: list[dict[str, Any]] = [
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "2", "is_error": True}]},
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "2", "name": "Read", "input": {}}]},
+    {"role": "user", "content": "hi"},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "2", "content": "hi"}]},
+]
+"""A result before its call, and another one that does not follow it at once."""
+
 CALLED_WITH_TEXT: list[dict[str, Any]] = [
     {"role": "user", "content": "list the folder"},
     {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "Bash", "input": "ls -l sources"}]},
@@ -200,6 +208,7 @@ def test_arguments_that_are_no_object_are_written(tmp_path: Path, name: str) -> 
 @given(messages=HISTORIES)
 @example(messages=UNSEEN)
 @example(messages=ANSWERED_TWICE)
+@example(messages=ANSWERED_TOO_EARLY)
 @example(messages=CALLED_WITH_TEXT)
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_made_up_histories(tmp_path: Path, messages: list[dict[str, Any]]) -> None:

@@ -72,7 +72,8 @@ class _Writer:
         context = self._session.context_at()
         pairs = list(zip(context.order, self._session.messages_in(context), strict=True))
         answered: dict[str, Block] = {}
-        answered_calls = set[str]()
+        replies = (block for _, each in pairs if each["role"] == "assistant" for block in each["content"])
+        closed_calls = {str(block.get("id")) for block in replies if block.get("type") == "tool_use"}
         for place, (index, message) in enumerate(pairs):
             blocks = message["content"]
             if message["role"] == "assistant":
@@ -83,16 +84,16 @@ class _Writer:
                     answered = {}
                 call_ids = {str(block.get("id")) for block in blocks if block.get("type") == "tool_use"}
                 answered = {call_id: result for call_id, result in answered.items() if call_id in call_ids}
-                answered_calls |= answered.keys()
+                closed_calls = (closed_calls - call_ids) | answered.keys()
                 yield self._build_record("gemini", index, **self._build_reply(index, blocks, answered))
                 continue
             remaining = [block for block in blocks if not self._is_answer(block, answered)]
-            for block in (block for block in remaining if self._is_answer(block, answered_calls)):
-                self._losses.omit("second results of a call left out", block)
-            remaining = [block for block in remaining if not self._is_answer(block, answered_calls)]
+            for block in (block for block in remaining if self._is_answer(block, closed_calls)):
+                self._losses.omit("results left out that are not the first after their call", block)
+            remaining = [block for block in remaining if not self._is_answer(block, closed_calls)]
             self._losses.add("messages with results and text split into two", 0 < len(remaining) < len(blocks))
             written_results = (block for block in remaining if block.get("type") == "tool_result")
-            answered_calls |= {str(block["tool_use_id"]) for block in written_results if block.get("tool_use_id")}
+            closed_calls |= {str(block["tool_use_id"]) for block in written_results if block.get("tool_use_id")}
             if remaining or not blocks:
                 yield from self._build_user_records(index, remaining)
             answered = {}

@@ -65,8 +65,8 @@ def compute_next_request(plan: Plan, summary: str | None = None, token_table: To
     inserted = sum(count(insert.format_text(summary or "")) for insert in inserts)
     requests = context_size.count_requests_before(plan.context)
     removed_requests = sum(requests[positions.stop] - requests[positions.start] for positions in plan.dropped_ranges)
-    old = account._replace(put_back=0) if account.put_back and drops_summary(plan) else account
-    rest = old.resize(_count_removed_tokens(plan, token_table), removed_requests)
+    base = account._replace(put_back=0) if account.put_back and drops_summary(plan) else account
+    rest = base.resize(_count_removed_tokens(plan, token_table), removed_requests)
     after = rest.add(inserted + restored, round(account.error * inserted + RESTORED_ERROR * restored))
     return NextRequest(account, after, inserted + restored, plan.needs_summary and summary is None, restored)
 

@@ -171,8 +171,9 @@ def _write_context(form: Format, session: Session, temporary: Path, out: Path) -
     losses += _compare_contexts(form, session, exportable.session, written, losses_total.removed, bool(losses))
     if (lost_count := len(collect_usage(session)) - len(written.facts.requests)) > 0:
         losses.append(f"recorded usage left out: {lost_count:,} requests")
-    unseen = measure_context(session.context_at(), build_calibrated_table(session.facts)).not_in_file
-    if unseen and not written.facts.size_basis and (form.is_request or form.name != session.info.format):
+    opens_estimated = not written.facts.size_basis and (form.is_request or form.name != session.info.format)
+    table = build_calibrated_table(session.facts) if opens_estimated else None
+    if opens_estimated and (unseen := measure_context(session.context_at(), table).not_in_file):
         losses.append(f"left out: ~{unseen:,} tokens that the agent adds to each request (prompt, tools)")
     losses += list_unreadable(find_recording(session).facts)
     check = check_pairs(session, written.to_messages(), exportable.renamed_ids)

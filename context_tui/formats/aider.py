@@ -64,12 +64,11 @@ class AiderShape(document_scanner.DocumentShape):
                 return usage
             model_record = message_builder.MetadataRecord(model=truncate_name(model[1]))
             return message_builder.group_records(model_record, usage)
-        blocks = [build_text(text)]
+        blocks = [build_text(text)] if text else []
         if value["kind"] == "reflected":
             return message_builder.MessageRecord(Role.USER, blocks, is_injected=True)
         if value["kind"] == "said":
-            flags = 0 if text else MessageFlag.NOT_SENT
-            return message_builder.MessageRecord(Role.ASSISTANT, blocks if text else [], flags=flags)
+            return message_builder.MessageRecord(Role.ASSISTANT, blocks, flags=0 if text else MessageFlag.NOT_SENT)
         if text.startswith(_CLEAR_COMMANDS):
             return message_builder.ResetRecord()
         if text.startswith(("/", "!")) or _ANSWER_PATTERN.fullmatch(text):

@@ -9,7 +9,7 @@ from context_tui.session.values import BlockFlag, MessageFlag, Role
 
 
 def iterate_calls(facts: Facts, length: int) -> Iterator[tuple[int, int]]:
-    """Return the reply to each call before message *length*, and its row in ``requests``, or -1 if it has none."""
+    """Return each call before message *length* as the message of its reply and its row in ``requests``, or -1."""
     excluded, inserted = MessageFlag.SUMMARY | MessageFlag.SYNTHETIC | MessageFlag.NOT_SENT, find_inserted(facts)
     unmarked = (message for message in range(length) if not facts.flags[message] & excluded)
     replies = (message for message in unmarked if facts.role[message] == Role.ASSISTANT and message not in inserted)

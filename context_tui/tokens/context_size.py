@@ -145,7 +145,7 @@ class ContextAccount(NamedTuple):
         """Return the next request's size after removing *removed* measured tokens and *removed_requests* replies.
 
         The error shrinks in proportion to the size. The share of the unaccounted tokens that belongs to the removed
-        replies, or of a lacking size that belongs to the removed content, is uncertain. What was put back goes at last.
+        replies, or of a lacking size that belongs to the removed content, is uncertain. What was put back goes last.
         """
         share = removed_requests / self.requests if self.requests else 0.0
         old_tokens, put_back = self.tokens - self.put_back, self.put_back if removed < max(self.content, 1) else 0
@@ -362,6 +362,6 @@ def _describe_measure(context: Context, table: TokenTable | None) -> tuple[float
         return *errors, "bytes/4", "estimated"
     if table.measure is TokenMeasure.EXACT:
         return *errors, table.name, "exact"
-    if basis.is_calibrated if basis else context.facts.holds_requests or (calibration and calibration.usable):
+    if basis.is_calibrated if basis else (context.facts.holds_requests or (calibration and calibration.usable)):
         return *errors, "calibrated", "calibrated"
     return *errors, calibration.fallback if calibration else "typical factors", "estimated"

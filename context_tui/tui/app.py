@@ -418,7 +418,6 @@ class ContextTuiApp(App[None]):
     async def _replace_session(self, info: SessionInfo | None) -> None:
         """Replace the open session with *info*, or close it if None; ask first if a copy would be lost."""
         from context_tui.tui.inspector.dialogs import confirm_close
-        from context_tui.tui.view import clear_plan_cache
         from context_tui.tui.widgets.dialogs import Answer, ChoicePrompt
 
         inspector = self._list_inspectors()[-1]
@@ -434,7 +433,6 @@ class ContextTuiApp(App[None]):
             await self.pop_screen()
         else:
             await self.switch_screen(self._build_inspector(info, self._derive_options(inspector)))
-        clear_plan_cache()
 
     def _derive_options(self, inspector: InspectorScreen) -> InspectorOptions:
         return replace(self.options, at=None, demo=False, policy=None, settings={}, last_state=inspector.saved_state)
@@ -501,12 +499,7 @@ class ContextTuiApp(App[None]):
         self._close_messages_no_wait()
 
     def on_unmount(self) -> None:
-        """Release the sessions in the plan cache, which is empty if the inspector was never imported."""
         self._end_early_answer()
-        if self._has_imported_inspector:
-            from context_tui.tui.view import clear_plan_cache
-
-            clear_plan_cache()
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Yield palette commands for the screen's keys, for its actions without a key, and for choosing a theme."""

@@ -42,6 +42,28 @@ class AppliedPlan(NamedTuple):
     marks: Mapping[int, str]
 
 
+class PlanCache:
+    """Plans and runtime states that views have computed, freed together with the last of these views."""
+
+    def __init__(self) -> None:
+        self.compute_runtime_state = lru_cache(maxsize=4)(_compute_forced_state)
+        self.compute_plan = lru_cache(maxsize=24)(self._compute_plan)
+
+    def _compute_plan(self, session: Session, point: int, policy: str, settings: str) -> Plan | PlanError:
+        definition, context = POLICIES[policy], session.context_at(point)
+        try:
+            params = build_params(definition, json.loads(settings))
+            return definition.plan(context, params, self.compute_runtime_state(session, point))
+        except PlanError as error:
+            return error
+
+
+def _compute_forced_state(session: Session, point: int) -> RuntimeState:
+    """Build the runtime state for a forced plan at *point*; if a step of a chain fires, only firing steps run."""
+    context, window = session.context_at(point), session.window_at(point)
+    return build_runtime_state(context, window, len(session), forced=True, firing_only=True)
+
+
 @dataclass(frozen=True, eq=False)
 class View:
     """State of the screen: a session, the point to plan for, a policy with its settings, and the listing.
@@ -68,6 +90,7 @@ class View:
     applied: AppliedPlan | None = None
     is_exported: bool = False
     measure: TokenMeasure = TokenMeasure.CALIBRATED
+    cache: PlanCache = field(default_factory=PlanCache, repr=False)
 
     @property
     def point(self) -> int:
@@ -105,7 +128,7 @@ class View:
     def try_plan(self, policy: str) -> Plan | PlanError:
         """Return the plan that *policy* makes with its present settings, or the error if it cannot plan here."""
         settings = json.dumps(self.get_settings(policy), sort_keys=True)
-        return _compute_plan(self.session, self.point, policy, settings)
+        return self.cache.compute_plan(self.session, self.point, policy, settings)
 
     @property
     def policy_params(self) -> Params:
@@ -121,7 +144,7 @@ class View:
     @property
     def runtime_state(self) -> RuntimeState:
         """State that an agent's runtime would have at ``point`` if it were asked to compact there."""
-        return _compute_runtime_state(self.session, self.point)
+        return self.cache.compute_runtime_state(self.session, self.point)
 
     def compute_curve(self, name: str, values: Sequence[Any]) -> list[int]:
         """Return the tokens left after the plan for each value of the setting *name*; 0 where no plan is possible."""
@@ -224,29 +247,6 @@ class View:
         """Return a view with the manual policy that cuts before *message*, or removes the cut if it is there."""
         cut = self.params.get(MANUAL_POLICY, {}).get("cut")
         return self.with_param(MANUAL_POLICY, "cut", None if cut == message else message).with_policy(MANUAL_POLICY)
-
-
-@lru_cache(maxsize=4)
-def _compute_runtime_state(session: Session, point: int) -> RuntimeState:
-    """Build the runtime state for a forced plan at *point*; if a step of a chain fires, only firing steps run."""
-    context, window = session.context_at(point), session.window_at(point)
-    return build_runtime_state(context, window, len(session), forced=True, firing_only=True)
-
-
-@lru_cache(maxsize=24)
-def _compute_plan(session: Session, point: int, policy: str, settings: str) -> Plan | PlanError:
-    definition, context = POLICIES[policy], session.context_at(point)
-    try:
-        params = build_params(definition, json.loads(settings))
-        return definition.plan(context, params, _compute_runtime_state(session, point))
-    except PlanError as error:
-        return error
-
-
-def clear_plan_cache() -> None:
-    """Clear the cached plans and runtime states, which would otherwise keep closed sessions in memory."""
-    _compute_plan.cache_clear()
-    _compute_runtime_state.cache_clear()
 
 
 PolicySettings = Mapping[str, Mapping[str, Any]]

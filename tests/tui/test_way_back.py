@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from context_tui.formats.opening import choose_session
+from context_tui.formats.opening import choose_session, open_session
 from context_tui.library.discovery import IN_THIS_FOLDER, SAMPLES, THIS_PROJECT
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.inspector.screen import InspectorScreen
@@ -113,6 +113,19 @@ async def test_another_session_takes_its_place_and_nothing_of_the_old_one_stays(
         await until(pilot, lambda: gc.collect() >= 0 and facts() is None)
         assert screen() is None or not screen().is_attached  # type: ignore[union-attr]
         await until(pilot, lambda: not any(thread.is_alive() for thread in list(_threads)))
+
+
+def test_no_plan_outlives_the_views_of_its_session(folder: Path) -> None:
+    view = View(open_session(folder / "main.jsonl"))
+    facts = weakref.ref(view.session.facts)
+    later = replace(view, at=1)
+    assert view.plan is not None
+    assert later.plan is not None
+    del view
+    assert later.plan is not None
+    del later
+    gc.collect()
+    assert facts() is None
 
 
 async def test_a_sub_agent_is_opened_like_any_other(folder: Path) -> None:

@@ -248,13 +248,15 @@ def test_what_was_put_back_stays_until_the_summary_goes(tmp_path: Path) -> None:
     cleared = ct.apply(session, ct.plan(session, "manual", clear=f"{session.facts.block_message[results[0]]}:0"))
     again = ct.apply(cleared, ct.plan(cleared, "manual", clear=f"{len(cleared) - 1}:0"))
     export(again, tmp_path / "out.jsonl", "claude-code")
-    assert parts["put_back"] > 8_000
-    for made in (cleared, again, ct.open_session(tmp_path / "out.jsonl")):
+    assert parts["put_back"] > 8_000 and check_replays(session)
+    for made in (session, cleared, again, ct.open_session(tmp_path / "out.jsonl")):
         assert get_parts(made)["put_back"] == parts["put_back"] and get_parts(made)["summary"] < 1_000
         plan, table = ct.plan(made, "manual", cut=len(made) - 2), build_calibrated_table(made.facts)
         request, cut = compute_next_request(plan, "Done.", table), ct.apply(made, plan, "Done.")
         assert get_parts(cut)["put_back"] == 0 and sum(get_parts(cut).values()) == request.tokens_after
         assert request.tokens_after < request.tokens_before - parts["put_back"]
+        cut_early = compute_next_request(ct.plan(made, "manual", cut=len(made) - 11), "Done.", table)
+        assert abs(cut_early.removed_tokens - parts["put_back"]) < 1_000  # all but the summary stays
 
 
 @pytest.mark.parametrize(

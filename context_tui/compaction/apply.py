@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TypeVar
 
 from context_tui.compaction.changes import build_new_texts
-from context_tui.compaction.next_request import NextRequest, compute_next_request, drops_summary
+from context_tui.compaction.next_request import NextRequest, compute_next_request
 from context_tui.compaction.plan import Insert, Plan
 from context_tui.errors import PlanError
 from context_tui.session.facts import Facts, is_turn_start, prompt_at
@@ -16,7 +16,6 @@ from context_tui.session.session import Message, Session
 from context_tui.session.token_factors import PRIOR, SizeBasis, fit_factors
 from context_tui.session.values import MessageFlag, RecordKind, Role
 from context_tui.session.window import model_at
-from context_tui.tokens.breakdown import count_put_back
 from context_tui.tokens.measures import TokenTable, build_calibrated_table
 
 T = TypeVar("T")
@@ -63,8 +62,7 @@ def _build_size_basis(plan: Plan, request: NextRequest, table: TokenTable | None
     factors = known.factors if (known := calibration or basis) else fit_factors(facts, len(facts.requests))
     is_calibrated = calibration.usable if calibration else basis.is_calibrated if basis else factors is not None
     size, fixed = request.tokens_after, min(account.fixed, request.tokens_after)
-    put_back = 0 if drops_summary(plan) else count_put_back(plan.context, table, account)
-    remaining = min(put_back, size - fixed - request.inserted_tokens)
+    remaining = min(request.put_back, size - fixed - request.inserted_tokens)
     sizes = size, fixed, factors or PRIOR, account.error, account.size_error, account.has_prompt
     return SizeBasis(*sizes, is_calibrated or facts.holds_requests, max(request.restored_tokens + remaining, 0))
 

@@ -27,6 +27,7 @@ class NextRequest(NamedTuple):
         inserted_tokens: measured tokens that the plan inserts, including a written summary and ``restored_tokens``.
         summary_pending: whether the summary is not written yet, so that its size is unknown.
         restored_tokens: estimated tokens of files and skills that the agent puts back after the summary.
+        put_back: tokens that remain of those that the last compaction put back.
     """
 
     account: context_size.ContextAccount
@@ -34,6 +35,7 @@ class NextRequest(NamedTuple):
     inserted_tokens: int = 0
     summary_pending: bool = False
     restored_tokens: int = 0
+    put_back: int = 0
 
     @property
     def tokens_before(self) -> int:
@@ -65,16 +67,22 @@ def compute_next_request(plan: Plan, summary: str | None = None, token_table: To
     inserted = sum(count(insert.format_text(summary or "")) for insert in inserts)
     requests = context_size.count_requests_before(plan.context)
     removed_requests = sum(requests[positions.stop] - requests[positions.start] for positions in plan.dropped_ranges)
-    base = account._replace(put_back=0) if account.put_back and drops_summary(plan) else account
+    base, lost_error = account, 0
+    if account.put_back and _drops_summary(plan):
+        base, lost_error = account.remove_put_back(), account.put_back_error if account.recorded is not None else 0
     rest = base.resize(_count_removed_tokens(plan, token_table), removed_requests)
-    after = rest.add(inserted + restored, round(account.error * inserted + RESTORED_ERROR * restored))
-    return NextRequest(account, after, inserted + restored, plan.needs_summary and summary is None, restored)
+    after = rest.add(inserted + restored, round(account.error * inserted + RESTORED_ERROR * restored) + lost_error)
+    pending = plan.needs_summary and summary is None
+    return NextRequest(account, after, inserted + restored, pending, restored, base.put_back)
 
 
-def drops_summary(plan: Plan) -> bool:
-    """Return whether *plan* drops an earlier summary, and with it what the agent put back after that."""
+def _drops_summary(plan: Plan) -> bool:
+    """Return whether *plan* drops the last summary, and with it what the agent put back after that."""
     flags, order = plan.context.facts.flags, plan.context.order
-    return any(flags[order[place]] & MessageFlag.SUMMARY for places in plan.dropped_ranges for place in places)
+    if not plan.dropped_ranges:
+        return False
+    last = next((place for place in reversed(range(len(order))) if flags[order[place]] & MessageFlag.SUMMARY), -1)
+    return any(last in places for places in plan.dropped_ranges)
 
 
 def _count_removed_tokens(plan: Plan, table: TokenTable | None) -> int:

@@ -12,13 +12,13 @@ from math import inf
 from typing import NamedTuple
 
 from context_tui.session.blocks import bytes_to_tokens
-from context_tui.session.context import Context, context_at
-from context_tui.session.facts import Facts, epoch_at, prompt_at
+from context_tui.session.context import Context
+from context_tui.session.facts import Facts, prompt_at
 from context_tui.session.markers import split_text
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, Checkpoint, Kind, MessageFlag, Role
 from context_tui.tokens.context_index import index_context
-from context_tui.tokens.context_size import ContextAccount, measure_context, measure_prompt_parts
+from context_tui.tokens.context_size import measure_context, measure_prompt_parts
 from context_tui.tokens.estimators import bytes4, bytes_to_tokens35, count_block_tokens
 from context_tui.tokens.measures import TokenMeasure, TokenTable
 
@@ -28,8 +28,6 @@ CATEGORIES = (
 )
 UNLISTED_CATEGORIES = ("system", "tools", "not_in_file", "put_back")
 """Categories whose content is in no message of the file; ``put_back`` is what the last compaction inserted again."""
-MIN_PUT_BACK = 1_000
-"""Minimum tokens of the first request after a compaction beyond its measured content that count as put back."""
 RERUNNABLE_TOOLS = (
     *("Read", "read", "Bash", "bash", "Grep", "grep", "Glob", "glob"),
     *("ListFiles", "list_files", "WebSearch", "web_search", "WebFetch", "web_fetch"),
@@ -235,20 +233,8 @@ def measure_breakdown(
     """
     account = measure_context(context, table)
     fitted_size = account.tokens if table and table.measure is TokenMeasure.CALIBRATED else None
-    put_back = account.put_back if fitted_size is None else count_put_back(context, table, account)
+    put_back = account.put_back if account.recorded is None or fitted_size is not None else 0
     return compute_breakdown(context, account.not_in_file, checkpoint, table, fitted_size, put_back)
-
-
-def count_put_back(context: Context, table: TokenTable | None, account: ContextAccount) -> int:
-    """Return the tokens that the last compaction put back without a record, by the first request after it, if any."""
-    facts, epoch = context.facts, epoch_at(context.facts, context.at)
-    request = bisect_left(facts.request_message, epoch.start)
-    is_sent = bisect_left(facts.request_message, context.at) > request
-    if epoch.cause != "compaction" or facts.holds_requests or not is_sent:
-        return account.put_back
-    first = context_at(facts, facts.request_message[request])
-    excess = facts.requests[request].context - account.fixed - measure_context(first, table).content
-    return excess if excess >= MIN_PUT_BACK else 0
 
 
 def fit_categories(categories: Mapping[str, int], size: int) -> dict[str, int]:

@@ -8,14 +8,15 @@ into the new context without a record of it is predicted.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import accumulate
 from typing import NamedTuple
 
 from context_tui.session.context import Context, context_at, memoize
-from context_tui.session.facts import Facts, epoch_at
-from context_tui.session.token_factors import count_output_tokens, is_recorded_reply
+from context_tui.session.facts import Epoch, Facts, epoch_at
+from context_tui.session.token_factors import SizeBasis, count_output_tokens, is_recorded_reply
 from context_tui.session.values import BlockFlag, Kind, MessageFlag
 from context_tui.tokens import accounting
 from context_tui.tokens.accounting import BelievedSize
@@ -38,6 +39,8 @@ MAX_PROMPT_TOKENS = 60_000
 """Tokens of the largest system prompt and tools in known recordings: the bound for an unknown prompt."""
 MAX_FIRST_REQUESTS = 4
 """Number of requests that are searched for the first one that holds its content."""
+MIN_PUT_BACK = 1_000
+"""Minimum tokens of the first request after a compaction beyond its measured content that count as put back."""
 DEFAULT_SUMMARY_TOKENS = 2_000
 """Estimated tokens (``bytes/4``) of a summary whose text is not in the file."""
 
@@ -84,8 +87,8 @@ class ContextAccount(NamedTuple):
         is_whole: whether the recorded request is in the file as a whole.
         not_in_file: part of ``fixed`` that is not in the file, or None if no request recorded its size.
         has_prompt: whether the size of the system prompt and tools is known.
-        put_back: predicted tokens that the last compaction inserted and the file lacks; 0 after the next request.
-        put_back_error: their error, in tokens.
+        put_back: part of the size that the last compaction inserted and the file lacks; it goes with the summary.
+        put_back_error: its error, in tokens.
     """
 
     recorded: int | None
@@ -124,6 +127,11 @@ class ContextAccount(NamedTuple):
         is_derived = self.not_in_file is not None and not self.is_whole
         return round(max(self.size_error, MIN_FIXED_ERROR) * self.fixed) if is_derived else 0
 
+    def remove_put_back(self) -> ContextAccount:
+        """Return the account without what the last compaction put back."""
+        recorded = None if self.recorded is None else self.recorded - self.put_back
+        return self._replace(recorded=recorded, put_back=0)
+
     @property
     def parts(self) -> BelievedSize:
         """Size of the next request, split into a recorded and a measured part."""
@@ -147,16 +155,16 @@ class ContextAccount(NamedTuple):
         The error shrinks in proportion to the size. The share of the unaccounted tokens that belongs to the removed
         replies, or of a lacking size that belongs to the removed content, is uncertain. What was put back goes last.
         """
-        share = removed_requests / self.requests if self.requests else 0.0
+        removed_share = removed_requests / self.requests if self.requests else 0.0
         old_tokens, put_back = self.tokens - self.put_back, self.put_back if removed < max(self.content, 1) else 0
-        tokens = resize(old_tokens, self.fixed, self.content, -removed, share) + put_back
-        unaccounted = abs(old_tokens - self.fixed - self.content)
-        rest = max(self.content - removed, 0)
+        tokens = resize(old_tokens, self.fixed, self.content, -removed, removed_share) + put_back
+        unaccounted, uncertain_share = old_tokens - self.fixed - self.content, removed_share
+        if unaccounted < 0:
+            uncertain_share = min(max(removed, 0) / self.content, 1.0) if self.content else 0.0
         _, low, high, source = self.size
         base, unknown = self.tokens - low, max(low + high - 2 * self.tokens, 0)
-        if old_tokens < self.fixed + self.content:
-            share = min(max(removed, 0) / self.content, 1.0) if self.content else 0.0
-        spread = self.error * min(abs(removed), rest) + unaccounted * min(share, 1 - share)
+        spread = self.error * min(abs(removed), max(self.content - removed, 0))
+        spread += abs(unaccounted) * min(uncertain_share, 1 - uncertain_share)
         spread = round(spread + base * min(tokens / self.tokens, 1) if self.tokens else spread)
         fixed_error = self.fixed_error if removed else 0
         low = max(tokens - spread - fixed_error, min(self.fixed, tokens) - fixed_error)
@@ -191,34 +199,36 @@ def measure_context(context: Context, token_table: TokenTable | None = None) -> 
 
 def _measure_context(context: Context, table: TokenTable | None) -> ContextAccount:
     facts, basis = context.facts, context.facts.size_basis
-    content = _measure_content(context, table)
-    parts = measure_prompt_parts(facts, table, context.at)
-    prompt = sum(parts)
-    has_first_request = accounting.find_request_before(facts, context.at, 0) >= 0  # later ones are not known yet
+    content, requests = _measure_content(context, table), count_requests_before(context)[-1]
     [fixed] = measure_fixed(facts, table, [context.at])
-    requests = count_requests_before(context)[-1]
-    unaccounted = 0
-    if basis is not None:
-        end = facts.block_message[basis.blocks] if basis.blocks < len(facts.block_message) else len(facts)
-        copy = context_at(facts, end)
-        unaccounted = basis.tokens - fixed - basis.put_back - _measure_content(copy, table)
-        if replies := count_requests_before(copy)[-1]:
-            unaccounted = round(unaccounted * requests / replies)
-    not_in_file = None
-    if has_first_request or basis is not None:
-        not_in_file = 0 if facts.holds_requests else max(fixed - prompt - _measure_standing(facts, table), 0)
     recorded, appended = _find_recorded_size(context, table)
-    put_back, error = (basis.put_back, round(RESTORED_ERROR * basis.put_back)) if basis else (0, 0)
-    can_predict = has_first_request and basis is None and not facts.holds_requests
-    if recorded is None and can_predict and epoch_at(facts, context.at).cause == "compaction":
-        unaccounted, put_back, error = _predict_put_back(context, table, fixed, content, requests)
-    elif recorded is not None:  # what was cleared since may measure more than the request recorded
+    if recorded is not None:  # what was cleared since may measure more than the request recorded
         appended = max(appended, min(fixed - recorded, 0))
-    sizes = recorded, appended, fixed, content, requests, unaccounted
-    prompt_is_known = basis.has_prompt if basis else has_first_request
-    has_prompt = prompt_is_known or (prompt if facts.holds_requests else min(parts)) > 0
-    is_whole, described = facts.holds_requests, _describe_measure(context, table)
-    return ContextAccount(*sizes, *described, is_whole, not_in_file, has_prompt, put_back, error)
+    has_request = accounting.find_request_before(facts, context.at, 0) >= 0  # later ones are not known yet
+    unaccounted = put_back = error = 0
+    if basis is not None:
+        unaccounted, put_back = _measure_unaccounted_in_copy(basis, facts, table, requests), basis.put_back
+        error = round(RESTORED_ERROR * put_back)
+    elif recorded is not None:
+        put_back = min(_find_put_back(context, table), max(recorded + appended - fixed, 0))
+        error = round(RESTORED_ERROR * put_back)
+    elif has_request and not facts.holds_requests and epoch_at(facts, context.at).cause == "compaction":
+        unaccounted, put_back, error = _predict_put_back(context, table, fixed, content, requests)
+    parts, not_in_file = measure_prompt_parts(facts, table, context.at), None
+    if has_request or basis is not None:
+        not_in_file = 0 if facts.holds_requests else max(fixed - sum(parts) - _measure_standing(facts, table), 0)
+    prompt_is_known = basis.has_prompt if basis else has_request
+    has_prompt = prompt_is_known or (sum(parts) if facts.holds_requests else min(parts)) > 0
+    sizes, described = (recorded, appended, fixed, content, requests, unaccounted), _describe_measure(context, table)
+    return ContextAccount(*sizes, *described, facts.holds_requests, not_in_file, has_prompt, put_back, error)
+
+
+def _measure_unaccounted_in_copy(basis: SizeBasis, facts: Facts, table: TokenTable | None, requests: int) -> int:
+    end = facts.block_message[basis.blocks] if basis.blocks < len(facts.block_message) else len(facts)
+    copy = context_at(facts, end)
+    unaccounted = basis.tokens - basis.fixed - basis.put_back - _measure_content(copy, table)
+    replies = count_requests_before(copy)[-1]
+    return round(unaccounted * requests / replies) if replies else unaccounted
 
 
 def _predict_put_back(
@@ -246,6 +256,37 @@ def _predict_put_back(
     if not any(facts.block_flags[row] & BlockFlag.INJECTED for message in added for row in facts.blocks_of(message)):
         restored = Restoration().estimate(before, convert, set(context.order).intersection(before.order))
     return unaccounted, hidden + restored, hidden + round(RESTORED_ERROR * restored)
+
+
+def _find_put_back(context: Context, table: TokenTable | None) -> int:
+    facts, positions = context.facts, index_context(context).position_of
+    for epoch in reversed(facts.epochs):
+        summary, tokens = measure_put_back(facts, epoch, context.at, table)
+        if summary in positions:
+            return tokens
+    return 0
+
+
+def measure_put_back(facts: Facts, epoch: Epoch, end: int, table: TokenTable | None) -> tuple[int, int]:
+    """Return the summary with which *epoch* begins, and the tokens that its compaction put back without a record.
+
+    These are the tokens of the first request after the compaction beyond its measured content. The result is -1 and 0
+    if no such request precedes message *end*, if it is the first request of the file, or if the tokens are fewer than
+    :data:`MIN_PUT_BACK` or the measure's error.
+    """
+    if epoch.cause != "compaction" or facts.holds_requests or facts.size_basis is not None:
+        return -1, 0
+    requests = range(bisect_left(facts.request_message, epoch.start), bisect_left(facts.request_message, end))
+    request = next((row for row in requests if accounting.has_valid_size(facts, row)), -1)
+    if request < 0 or epoch_at(facts, facts.request_message[request]) is not epoch:
+        return -1, 0
+    first = context_at(facts, facts.request_message[request])
+    summary = next((message for message in reversed(first.order) if facts.flags[message] & MessageFlag.SUMMARY), -1)
+    [fixed] = measure_fixed(facts, table, [first.at])
+    content, error = _measure_content(first, table), _describe_measure(first, table)[0]
+    tokens = facts.requests[request].context - fixed - content
+    is_known = summary >= 0 and accounting.find_request_before(facts, first.at, 0) >= 0
+    return (summary, tokens) if is_known and tokens >= max(MIN_PUT_BACK, error * content) else (-1, 0)
 
 
 def measure_fixed(facts: Facts, table: TokenTable | None, points: Iterable[int]) -> Iterator[int]:

@@ -9,7 +9,10 @@ from context_tui.tokens.context_size import resize
 
 
 class Amount(NamedTuple):
-    """Calibrated tokens of recorded content, number of replies to requests, and tokens that policies inserted."""
+    """Calibrated tokens of content in the file, number of replies to requests, and tokens of content outside it.
+
+    ``inserted`` counts what policies inserted and what recorded compactions put back.
+    """
 
     tokens: int
     requests: int
@@ -48,5 +51,6 @@ def resize_context(size: int, fixed: int, before: Amount, after: Amount) -> int:
     proportion to the removed requests.
     """
     removed_share = 1 - after.requests / before.requests if after.requests < before.requests else 0.0
-    rest = resize(size, fixed, before.tokens, after.tokens - before.tokens, removed_share)
-    return rest + after.inserted - before.inserted
+    put_back = min(before.inserted, max(size - fixed, 0))
+    rest = resize(size - put_back, fixed, before.tokens, after.tokens - before.tokens, removed_share)
+    return rest + max(put_back + after.inserted - before.inserted, 0)

@@ -22,7 +22,7 @@ from context_tui.session.token_factors import is_other_conversation, is_recorded
 from context_tui.session.values import Kind, MessageFlag, Role
 from context_tui.session.window import Window
 from context_tui.tokens.accounting import find_fixed_blocks
-from context_tui.tokens.context_size import DEFAULT_SUMMARY_TOKENS, measure_fixed
+from context_tui.tokens.context_size import DEFAULT_SUMMARY_TOKENS, measure_fixed, measure_put_back
 from context_tui.tokens.estimators import bytes4, count_message_tokens
 from context_tui.tokens.measures import build_calibrated_table
 
@@ -116,6 +116,7 @@ class Recording:
         self.summary_tokens = round(median(sizes)) if sizes else DEFAULT_SUMMARY_TOKENS
         self.content = _SummaryContent(session.content)
         self._fixed_blocks = frozenset(find_fixed_blocks(facts))
+        self._put_back = dict(measure_put_back(facts, epoch, length, self.table) for epoch in facts.epochs)
         self._amounts = TupleList(Amount._make, len(ZERO_AMOUNT), "i")  # by message of the session
         for message in range(length):
             self._amounts.append(self.compute_message_amount(message, {}))
@@ -133,7 +134,7 @@ class Recording:
         if None not in self.recorded_sizes:
             return [*filter(None, self.recorded_sizes)]
         calls = zip(self.recorded_sizes, self.recorded_amounts, self.fixed_sizes, strict=True)
-        return [size or amount.tokens + fixed for size, amount, fixed in calls]
+        return [size or amount.tokens + amount.inserted + fixed for size, amount, fixed in calls]
 
     @cached_property
     def recorded_amounts(self) -> list[Amount]:
@@ -200,7 +201,8 @@ class Recording:
 
     def compute_message_amount(self, message: int, replaced: Mapping[int, Body]) -> Amount:
         """Return the amount of content in a message, with the bodies of some blocks *replaced*."""
-        amount = Amount(0, int(message < len(self.is_sent) and is_recorded_reply(self.session.facts, message)), 0)
+        is_reply = message < len(self.is_sent) and is_recorded_reply(self.session.facts, message)
+        amount = Amount(0, int(is_reply), self._put_back.get(message, 0))
         for row in self.facts.blocks_of(message):
             amount = add_amounts(amount, self.count_block_amount(row, replaced.get(row)))
         return amount

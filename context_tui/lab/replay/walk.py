@@ -392,7 +392,7 @@ def _build_undone_baseline(recording: Recording) -> Baseline:
             undone |= event.compaction
             event = next(events, None)
         history.append_until(call.message)
-        recorded = size + history.excess.tokens
+        recorded = size + history.excess.tokens + history.excess.inserted
         if undone and baseline.sizes:
             appended = recording.compute_amount(history.order[length:], {})
             offset = baseline.sizes[before] + appended.tokens - recorded

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from context_tui.lab.replay.amounts import ZERO_AMOUNT
+from context_tui.lab.replay.amounts import ZERO_AMOUNT, add_amounts
 from context_tui.lab.replay.history import ReplayHistory
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import CompactionHandling
@@ -118,11 +118,12 @@ class SweepTrack:
         self.calls_before = np.searchsorted(call_messages, self.checkpoints)
         baseline = get_baseline(recording, recorded)
         self.recorded_sizes = np.array(baseline.sizes, np.int64)
-        amounts = zip(recording.recorded_amounts, baseline.excess, strict=True)
-        content = np.array([amount.tokens + excess.tokens for amount, excess in amounts], np.int64)
-        self.removable = _count_removable_tokens(
-            self.recorded_sizes, np.array(recording.fixed_sizes, np.int64), content
-        )
+        amounts = [*map(add_amounts, recording.recorded_amounts, baseline.excess)]
+        content = np.array([amount.tokens for amount in amounts], np.int64)
+        fixed = np.array(recording.fixed_sizes, np.int64)
+        put_back = np.array([amount.inserted for amount in amounts], np.int64)
+        sizes = self.recorded_sizes - np.minimum(put_back, np.maximum(self.recorded_sizes - fixed, 0))
+        self.removable = _count_removable_tokens(sizes, fixed, content)
         self.call_windows = np.array([window.tokens for window in recording.windows], np.int64)
         history = ReplayHistory(recording, recorded)
         sums = np.array(history.tokens_before, np.int64)

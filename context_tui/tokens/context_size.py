@@ -2,8 +2,8 @@
 
 A request consists of content that its agent sends with every context (system prompt, tool schemas, instructions), and
 of messages. The first part is the same in every context, and no policy removes it; if the file does not contain it, the
-recorded size of the first request gives its size. Until a request follows a recorded compaction, what the agent puts
-into the new context without a record of it is predicted.
+recorded size of the first request gives its size. What the agent puts into a new context after a recorded compaction,
+without a record of it, is predicted until a request shows it; it goes when the summary goes.
 """
 
 from __future__ import annotations

@@ -79,8 +79,6 @@ def compute_next_request(plan: Plan, summary: str | None = None, token_table: To
 def _drops_summary(plan: Plan) -> bool:
     """Return whether *plan* drops the last summary, and with it what the agent put back after that."""
     flags, order = plan.context.facts.flags, plan.context.order
-    if not plan.dropped_ranges:
-        return False
     last = next((place for place in reversed(range(len(order))) if flags[order[place]] & MessageFlag.SUMMARY), -1)
     return any(last in places for places in plan.dropped_ranges)
 

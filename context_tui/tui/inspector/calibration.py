@@ -69,8 +69,8 @@ def _build_factor_parts(factors: Factors) -> Iterator[TextPart]:
     else:
         yield _build_row_part("an image", f"{factors.image:,.0f} tokens")
     if factors.unrecorded >= 1:
-        average = f"{factors.unrecorded:,.0f} tokens for each request, on average"
-        yield _build_row_part("inserted without a record", average)
+        average = f"{factors.unrecorded:,.0f} tokens on average, not in the file"
+        yield _build_row_part("inserted per request", average)
 
 
 class CalibrationScreen(WorkErrorHandler, TextScreen[None]):

@@ -138,7 +138,7 @@ class Shell(App[None], Generic[Shown]):
         return [*super().get_line_filters(), *([AsciiFilter()] if self.ascii else [])]
 
 
-async def until(pilot: Pilot[Any], true: Callable[[], object], seconds: int = 20) -> None:
+async def until(pilot: Pilot[Any], true: Callable[[], object], seconds: int = 60) -> None:
     """Wait for a condition."""
     for _ in range(50 * seconds):
         if true():

@@ -59,7 +59,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 )
 def test_what_is_applied_is_what_was_set(terminal: Terminal, keys: str, cleared: int) -> None:
     terminal.send(keys)
-    terminal.wait_for(f"{cleared} blocks cleared", timeout=10)
+    terminal.wait_for(f"{cleared} blocks cleared")
 
 
 @pytest.mark.parametrize(
@@ -75,18 +75,18 @@ def test_what_is_applied_is_what_was_set(terminal: Terminal, keys: str, cleared:
 )
 def test_what_is_typed_goes_to_the_dialog_that_a_key_opens(terminal: Terminal, keys: str, shown: str) -> None:
     terminal.send(keys)
-    terminal.wait_for(shown, timeout=10)
+    terminal.wait_for(shown)
 
 
 def test_an_entry_that_is_no_value_is_refused_before_anything_else(terminal: Terminal) -> None:
     terminal.send(f"{TO_SETTINGS}=0a")
-    terminal.wait_for("invalid: ", timeout=10)
+    terminal.wait_for("invalid: ")
     terminal.settle(0.3)
     assert b"blocks cleared" not in terminal.output
     terminal.send("\x1b")
     terminal.settle(0.3)
     terminal.send("a")
-    terminal.wait_for("6 blocks cleared", timeout=10)
+    terminal.wait_for("6 blocks cleared")
 
 
 def test_no_key_is_lost_at_fifty_a_second(terminal: Terminal) -> None:
@@ -94,7 +94,7 @@ def test_no_key_is_lost_at_fifty_a_second(terminal: Terminal) -> None:
         terminal.send(key)
         time.sleep(0.02)
     terminal.send("a")
-    terminal.wait_for("10 blocks cleared", timeout=10)
+    terminal.wait_for("10 blocks cleared")
 
 
 def test_a_click_waits_for_the_key_before_it(terminal: Terminal) -> None:
@@ -108,4 +108,4 @@ def test_a_click_waits_for_the_key_before_it(terminal: Terminal) -> None:
     row, line = next((row, line) for row, line in enumerate(cells.text().splitlines()) if name in line)
     column = line.index(name)
     terminal.send(f"4{click(column, row)}{LEFT}a")
-    terminal.wait_for("8 blocks cleared", timeout=10)
+    terminal.wait_for("8 blocks cleared")

@@ -78,7 +78,7 @@ def test_the_name_that_is_proposed_is_that_of_a_copy(terminal: Terminal, session
 
 def test_nothing_is_exported_when_the_question_is_closed(terminal: Terminal, session: Path) -> None:
     terminal.send("e")
-    terminal.wait_for("Nothing is applied", timeout=10)
+    terminal.wait_for("Nothing is applied")
     terminal.settle(0.3)
     terminal.send(ESCAPE)
     terminal.settle(0.5)
@@ -89,7 +89,7 @@ def test_nothing_is_exported_when_the_question_is_closed(terminal: Terminal, ses
 
 def test_what_is_applied_first_is_exported_then(terminal: Terminal, session: Path) -> None:
     terminal.send("ea")
-    terminal.wait_for("Export the copy", timeout=10)
+    terminal.wait_for("Export the copy")
     terminal.settle(0.3)
     terminal.send(ENTER)
     compacted = session.with_name("session.compacted.json")
@@ -101,46 +101,46 @@ def test_what_is_applied_first_is_exported_then(terminal: Terminal, session: Pat
 @PACES
 def test_a_window(terminal: Terminal, pace: float) -> None:
     typed(terminal, f"w{START}345678{ENTER}", pace)
-    terminal.wait_for("345,678", timeout=10)
+    terminal.wait_for("345,678")
 
 
 @PACES
 def test_a_value_that_takes_the_place_of_the_one_that_is_there(terminal: Terminal, pace: float) -> None:
     typed(terminal, f"w456789{ENTER}", pace)
-    terminal.wait_for("456,789", timeout=10)
+    terminal.wait_for("456,789")
 
 
 @PACES
 def test_a_message_to_go_to(terminal: Terminal, pace: float) -> None:
     typed(terminal, f"t15{ENTER}", pace)
-    terminal.wait_for("Step 1 is done", timeout=10)
+    terminal.wait_for("Step 1 is done")
 
 
 @PACES
 def test_a_text_to_find(terminal: Terminal, pace: float) -> None:
     typed(terminal, f"/rotate{ENTER}", pace)
-    terminal.wait_for("Step 0: rotate", timeout=10)
+    terminal.wait_for("Step 0: rotate")
 
 
 @PACES
 def test_a_filter(terminal: Terminal, pace: float) -> None:
     typed(terminal, f"fj{ENTER}", pace)
-    terminal.wait_for("user: 6 of 66 rows", timeout=10)
+    terminal.wait_for("user: 6 of 66 rows")
 
 
 @PACES
 def test_a_filter_of_what_another_policy_does_not_do(terminal: Terminal, pace: float) -> None:
     typed(terminal, f"f{'j' * 10}{ENTER}2", pace)
-    terminal.wait_for("No rows match: cleared by defect-compact", timeout=10)
+    terminal.wait_for("No rows match: cleared by defect-compact")
     terminal.output = b""
     typed(terminal, "1", pace)
-    terminal.wait_for("cleared: 6 of 66 rows", timeout=10)
+    terminal.wait_for("cleared: 6 of 66 rows")
 
 
 @PACES
 def test_a_part_of_the_breakdown(terminal: Terminal, pace: float) -> None:
     typed(terminal, f"b{ENTER}", pace)
-    terminal.wait_for("results, in context: 36 of 66 rows", timeout=10)
+    terminal.wait_for("results, in context: 36 of 66 rows")
 
 
 def test_leaving_by_way_of_an_export(terminal: Terminal, session: Path) -> None:

@@ -23,7 +23,7 @@ from context_tui.lab.fullness import (
 from context_tui.session.facts import Compaction, Usage
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.window import Window
-from context_tui.tokens.breakdown import CATEGORIES, Breakdown, ToolShare, compute_breakdown, measure_breakdown
+from context_tui.tokens.breakdown import CATEGORIES, Breakdown, ToolShare, measure_breakdown
 from context_tui.tokens.context_size import SizeSource, measure_context
 from context_tui.tokens.measures import build_calibrated_table
 from tests.formats.recordings import Recording, text, usage
@@ -35,8 +35,7 @@ SAMPLES = Path("sample_sessions")
 def answer(session: Session, at: int | None = None) -> Fullness:
     """The answer by calibrated sizes."""
     context, table = session.context_at(at), build_calibrated_table(session.facts)
-    parts = compute_breakdown(context, measure_context(context, table).not_in_file, table=table)
-    return compute_fullness(session, context, parts, table)
+    return compute_fullness(session, context, measure_breakdown(context, table), table)
 
 
 def test_the_answer_in_words() -> None:

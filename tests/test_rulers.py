@@ -21,7 +21,7 @@ from context_tui.session.context import REMOVED_BODY, Body
 from context_tui.session.session import Session
 from context_tui.session.token_factors import PRIOR
 from context_tui.session.values import Kind
-from context_tui.tokens.breakdown import compute_breakdown
+from context_tui.tokens.breakdown import measure_breakdown
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.measures import (
@@ -52,7 +52,7 @@ def check_sums(session: Session, sizes: TokenTable) -> None:
     facts, context = session.facts, session.context_at()
     assert list(sizes.messages) == [sum(sizes.blocks[row] for row in facts.blocks_of(m)) for m in range(len(facts))]
     assert sum(sizes.messages) == sum(sizes.blocks)
-    parts = compute_breakdown(context, 0, table=sizes)
+    parts = measure_breakdown(context, sizes)
     content = sum(parts.by_category.values()) - sum(sizes.prompts[-1] if sizes.prompts else ())
     assert (
         content

@@ -19,7 +19,7 @@ from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, MessageFlag, RecordKind
 from context_tui.summarizer.payload import mask_body
 from context_tui.tokens.accounting import find_last_usage
-from context_tui.tokens.breakdown import compute_breakdown
+from context_tui.tokens.breakdown import measure_breakdown
 from context_tui.tokens.estimate_check import check_estimate
 
 ROOT = Path(__file__).parents[1]
@@ -158,7 +158,7 @@ def test_koda_fires_after_lunch_only(coding: Session) -> None:
 
 
 def test_the_demo_has_what_real_sessions_have(coding: Session) -> None:
-    parts, facts = compute_breakdown(coding.context_at()), coding.facts
+    parts, facts = measure_breakdown(coding.context_at()), coding.facts
     assert [(Path(read.path).name, read.count, read.wasted) for read in parts.duplicate_reads] == [
         ("breakdown.py", 3, 3_133),
         ("inspect.py", 3, 1_679),
@@ -200,7 +200,7 @@ def test_the_compacted_session() -> None:
 def test_images_languages_and_hostile_bytes() -> None:
     session = ct.open_session(FOLDER / "images-and-languages.jsonl")
     messages = str(session.to_messages())
-    assert compute_breakdown(session.context_at()).by_category["image"] == 4_000
+    assert measure_breakdown(session.context_at()).by_category["image"] == 4_000
     assert "降水量" in messages and "الأمطار" in messages and "👩🏽" in messages
     assert all(bad in messages for bad in ("\\x1b]52;", "\\x1b[2J", "\\u202e", "\\x9b"))
 

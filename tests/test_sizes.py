@@ -30,7 +30,7 @@ from context_tui.session.session import Session
 from context_tui.session.token_factors import PRIOR, SizeBasis
 from context_tui.session.values import Kind, Role
 from context_tui.tokens.accounting import has_valid_size
-from context_tui.tokens.breakdown import compute_breakdown, measure_breakdown
+from context_tui.tokens.breakdown import measure_breakdown
 from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.measures import TokenTable, build_calibrated_table
 from tests.formats.recordings import Recording as Recorder
@@ -364,7 +364,7 @@ def check_parts(session: Session, step: int) -> None:
         at = facts.request_message[row] if row < len(facts.requests) else len(session)
         context = session.context_at(at)
         account = measure_context(context, table)
-        parts = compute_breakdown(context, account.not_in_file, table=table, fitted_size=account.tokens).by_category
+        parts = measure_breakdown(context, table).by_category
         assert all(tokens >= 0 for tokens in parts.values())
         assert sum(parts.values()) == account.tokens or not any(parts.values())
         if account.tokens >= account.fixed:
@@ -373,7 +373,7 @@ def check_parts(session: Session, step: int) -> None:
         same_model = [row for row in past if facts.request_model[row] == facts.request_model[past[-1]]]
         if past and facts.size_basis is None and not facts.holds_requests:
             sized = [row for row in same_model if has_valid_size(facts, row)]
-            whole = [row for row in sized if row == past[0] or holds_content(session, table, row)]
+            whole = [row for row in sized if holds_content(session, table, row)] or past[:1]
             assert account.fixed <= min((facts.requests[row].context for row in whole), default=account.fixed)
     if facts.requests and facts.requests[0].context and not facts.holds_requests:
         first = session.context_at(facts.request_message[0])

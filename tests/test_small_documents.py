@@ -66,7 +66,7 @@ from context_tui.session.session import Session
 from context_tui.session.token_factors import find_intervals, fit_earlier_factors
 from context_tui.session.values import Kind
 from context_tui.tokens.accounting import compute_believed_size, find_fixed_blocks, find_last_usage
-from context_tui.tokens.breakdown import compute_breakdown, measure_prompt
+from context_tui.tokens.breakdown import measure_breakdown, measure_prompt
 from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.estimate_check import check_estimate
 from context_tui.tokens.measures import TokenMeasure, build_calibrated_table, build_exact_table
@@ -380,7 +380,7 @@ def describe_copies(session: Session, name: str) -> dict[str, Any]:
             after = apply(session, plan, "What was done. " * 9, measure)
             context, messages = after.context_at(), after.to_messages()
             sizes = measure_context(context), measure_context(context, build_calibrated_table(after.facts))
-            parts = compute_breakdown(context, 7, fitted_size=dice.choice([None, 999]))
+            parts = measure_breakdown(context, dice.choice([None, measure]))
             digest = sha256(json.dumps([messages, plan.messages_to_summarise], sort_keys=True).encode()).hexdigest()
             weights = sorted(weigh_context(context).items())
             return [digest, dump(sizes), dump(parts), dump(check_estimate(after, context)), weights]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import context_tui as ct
 from context_tui.session.blocks import bytes_to_tokens
-from context_tui.tokens.breakdown import compute_breakdown
+from context_tui.tokens.breakdown import measure_breakdown
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import bytes_to_tokens35
 from tests.formats.histories import histories
@@ -140,14 +140,14 @@ def test_histories_against_the_definition(operations: list[tuple[str, int]]) -> 
 
 
 def where(*messages: dict[str, Any]) -> Any:
-    return compute_breakdown(ct.from_messages(list(messages)).context_at())
+    return measure_breakdown(ct.from_messages(list(messages)).context_at())
 
 
 @settings(max_examples=30)
 @given(messages=histories())
 def test_categories_add_up(messages: list[dict[str, Any]]) -> None:
     context = ct.from_messages(messages).context_at()
-    parts = compute_breakdown(context)
+    parts = measure_breakdown(context)
     assert sum(parts.by_category.values()) == index_context(context).total
     assert sum(share.result_tokens for share in parts.by_tool) == parts.by_category["tool_result"]
     assert list(parts.by_category) == (

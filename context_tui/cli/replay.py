@@ -140,8 +140,7 @@ def build_policy_report(study: Study) -> dict[str, Any]:
 
 
 def _build_advice_report(advice: report.Advice) -> dict[str, Any]:
-    fields = pick_fields(advice, ("about", "value", "unit"))
-    return {**fields, "words": advice.text, "saving": advice.avoidable_cost}
+    return {**pick_fields(advice, ("about", "value", "unit")), "words": advice.text, "saving": advice.avoidable_cost}
 
 
 _CASE_FIELDS = ("tier", "message", "block", "dropped", "later", "later_block", "needle", "evidence", "tokens")

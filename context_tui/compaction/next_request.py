@@ -67,11 +67,10 @@ def compute_next_request(plan: Plan, summary: str | None = None, token_table: To
     inserted = sum(count(insert.format_text(summary or "")) for insert in inserts)
     requests = context_size.count_requests_before(plan.context)
     removed_requests = sum(requests[positions.stop] - requests[positions.start] for positions in plan.dropped_ranges)
-    base, lost_error = account, 0
-    if account.put_back and _drops_summary(plan):
-        base, lost_error = account.remove_put_back(), account.put_back_error if account.recorded is not None else 0
+    base = account.remove_put_back() if account.put_back and _drops_summary(plan) else account
     rest = base.resize(_count_removed_tokens(plan, token_table), removed_requests)
-    after = rest.add(inserted + restored, round(account.error * inserted + RESTORED_ERROR * restored) + lost_error)
+    unsure = restored + account.put_back - base.put_back
+    after = rest.add(inserted + restored, round(account.error * inserted + RESTORED_ERROR * unsure))
     pending = plan.needs_summary and summary is None
     return NextRequest(account, after, inserted + restored, pending, restored, base.put_back)
 

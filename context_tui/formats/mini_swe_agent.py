@@ -116,8 +116,7 @@ class MiniSweAgentFormat(document_scanner.DocumentFormat):
     copy = staticmethod(document_scanner.copy_document)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        first_values = heads.parse_first_values(head)
-        value = first_values[0] if len(first_values) == 1 else None
+        value = heads.parse_only_value(head)
         if isinstance(value, dict):
             info, version = value.get("info"), value.get("trajectory_format")
             if isinstance(version, str) and version.startswith("mini"):

@@ -161,10 +161,7 @@ class SweAgentFormat(document_scanner.DocumentFormat):
     copy = staticmethod(document_scanner.copy_document)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        values = heads.parse_first_values(head)
-        value = values[0] if len(values) == 1 else None
-        if not isinstance(value, dict):
-            return None
+        value = as_object(heads.parse_only_value(head))
         message, step = (next(iter(list_objects(value.get(name))), {}) for name in ("history", "trajectory"))
         if "role" in message and "agent" in message:
             return Claim(93, "a history of messages that name their agent")

@@ -156,24 +156,19 @@ def _categorize(kind: int, block_flags: int, flags: int, role: int) -> str:
     return "assistant" if role == Role.ASSISTANT else "user"
 
 
-def compute_breakdown(
-    context: Context,
-    not_in_file: int | None = None,
-    checkpoint: Checkpoint = lambda: None,
-    table: TokenTable | None = None,
-    fitted_size: int | None = None,
-    put_back: int = 0,
+def measure_breakdown(
+    context: Context, table: TokenTable | None = None, checkpoint: Checkpoint = lambda: None
 ) -> Breakdown:
-    """Compute the breakdown of a context by category, tool and file.
+    """Measure a context by category, tool and file, using *table* or else ``bytes/4``.
 
-    *not_in_file* and *put_back* are the tokens of these categories. The categories and the tool results are scaled to
-    *fitted_size*, the size of the next request in tokens, if given.
+    With calibrated sizes, the categories are scaled to the size of the next request, and the tool results with them.
     """
-    facts, sums = context.facts, index_context(context)
+    facts, sums, account = context.facts, index_context(context), measure_context(context, table)
+    is_fitted = table is not None and table.measure is TokenMeasure.CALIBRATED
     categories = dict.fromkeys(CATEGORIES, 0)
-    prompt = measure_prompt_parts(facts, table, context.at)
-    categories["system"], categories["tools"] = prompt
-    categories["not_in_file"], categories["put_back"] = not_in_file or 0, put_back
+    categories["system"], categories["tools"] = measure_prompt_parts(facts, table, context.at)
+    categories["not_in_file"] = account.not_in_file or 0
+    categories["put_back"] = account.put_back if is_fitted or account.recorded is None else 0
     calls: dict[str, int] = defaultdict(int)
     result_tokens: dict[str, int] = defaultdict(int)
     koda_tokens: dict[str, int] = defaultdict(int)
@@ -204,8 +199,8 @@ def compute_breakdown(
                     read_range = facts.read_range.get(block) or facts.read_range.get(call_block, (1, 0))
                     reads[facts.path[call_block]].append(FileRead(tokens, *read_range, is_complete))
 
-    if fitted_size is not None:
-        categories = fit_categories(categories, fitted_size)
+    if is_fitted:
+        categories = fit_categories(categories, account.tokens)
         result_tokens.update(scale_tokens(result_tokens, categories["tool_result"]))
     tools = [ToolShare(tool, calls[tool], result_tokens[tool]) for tool in {**calls, **result_tokens}]
     files, duplicates = list[FileShare](), list[DuplicateRead]()
@@ -222,19 +217,6 @@ def compute_breakdown(
         format_diagnosis(koda_tokens),
         sorted(files, key=lambda share: (-share.tokens, share.path)),
     )
-
-
-def measure_breakdown(
-    context: Context, table: TokenTable | None = None, checkpoint: Checkpoint = lambda: None
-) -> Breakdown:
-    """Measure a context by category, tool and file, using *table* or else ``bytes/4``.
-
-    With calibrated sizes, the categories add up to the size of the next request.
-    """
-    account = measure_context(context, table)
-    fitted_size = account.tokens if table and table.measure is TokenMeasure.CALIBRATED else None
-    put_back = account.put_back if account.recorded is None or fitted_size is not None else 0
-    return compute_breakdown(context, account.not_in_file, checkpoint, table, fitted_size, put_back)
 
 
 def fit_categories(categories: Mapping[str, int], size: int) -> dict[str, int]:

@@ -9,6 +9,7 @@ without a record of it, is predicted until a request shows it; it goes when the 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import accumulate
@@ -88,7 +89,7 @@ class ContextAccount(NamedTuple):
         not_in_file: part of ``fixed`` that is not in the file, or None if no request recorded its size.
         has_prompt: whether the size of the system prompt and tools is known.
         put_back: part of the size that the last compaction inserted and the file lacks; it goes with the summary.
-        put_back_error: its error, in tokens.
+        put_back_error: its error, in tokens, which a recorded size does not have.
     """
 
     recorded: int | None
@@ -130,7 +131,7 @@ class ContextAccount(NamedTuple):
     def remove_put_back(self) -> ContextAccount:
         """Return the account without what the last compaction put back."""
         recorded = None if self.recorded is None else self.recorded - self.put_back
-        return self._replace(recorded=recorded, put_back=0)
+        return self._replace(recorded=recorded, put_back=0, put_back_error=0)
 
     @property
     def parts(self) -> BelievedSize:
@@ -260,11 +261,8 @@ def _predict_put_back(
 
 def _find_put_back(context: Context, table: TokenTable | None) -> int:
     facts, positions = context.facts, index_context(context).position_of
-    for epoch in reversed(facts.epochs):
-        summary, tokens = measure_put_back(facts, epoch, context.at, table)
-        if summary in positions:
-            return tokens
-    return 0
+    measured = (measure_put_back(facts, epoch, context.at, table) for epoch in reversed(facts.epochs))
+    return next((tokens for summary, tokens in measured if summary in positions), 0)
 
 
 def measure_put_back(facts: Facts, epoch: Epoch, end: int, table: TokenTable | None) -> tuple[int, int]:
@@ -377,11 +375,9 @@ def _count_unmeasured_output(context: Context, table: TokenTable | None, request
 
 def find_standing_tokens(context: Context, table: TokenTable | None) -> dict[int, int]:
     """Map messages to their tokens in content that the agent inserts again into every context."""
-    tokens: dict[int, int] = {}
+    count, tokens = table.count_block_tokens if table else count_block_tokens, Counter[int]()
     for row in accounting.find_fixed_blocks(context.facts):
-        message = context.facts.block_message[row]
-        count = table.count_block_tokens(context, row) if table else count_block_tokens(context, row)
-        tokens[message] = tokens.get(message, 0) + count
+        tokens[context.facts.block_message[row]] += count(context, row)
     return tokens
 
 

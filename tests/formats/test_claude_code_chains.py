@@ -229,9 +229,9 @@ def test_a_compaction_begins_an_epoch(tmp_path: Path) -> None:
 
 
 def test_what_is_attached_after_a_compaction_is_not_the_summary(tmp_path: Path) -> None:
-    from context_tui.tokens.breakdown import compute_breakdown
+    from context_tui.tokens.breakdown import measure_breakdown
 
-    categories = compute_breakdown(compacted().open(tmp_path).context_at()).by_category
+    categories = measure_breakdown(compacted().open(tmp_path).context_at()).by_category
     assert (categories["summary"], categories["injected"]) == (len(SUMMARY) // 4, len("attached again") // 4)
 
 

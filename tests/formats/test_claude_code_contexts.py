@@ -11,7 +11,7 @@ from context_tui.cli.inspect import build_report
 from context_tui.export.files import export
 from context_tui.session.session import Session
 from context_tui.session.values import RecordKind
-from context_tui.tokens.breakdown import compute_breakdown
+from context_tui.tokens.breakdown import measure_breakdown
 from context_tui.tokens.measures import TokenMeasure
 from tests.formats.recordings import Recording, call, result, shape, text, usage, words
 
@@ -406,7 +406,7 @@ def test_results_are_of_the_call_before_them_where_ids_come_again(tmp_path: Path
         made.assistant(call("call_1", name))
         made.results(result("call_1", "x" * size))
     session = made.open(tmp_path)
-    parts = compute_breakdown(session.context_at())
+    parts = measure_breakdown(session.context_at())
     assert [(share.tool, share.calls, share.result_tokens) for share in parts.by_tool] == [
         ("Read", 1, 1_000),
         ("Bash", 1, 100),
@@ -444,7 +444,7 @@ def reads(*parts: tuple[int, int]) -> Recording:
     ],
 )
 def test_only_lines_that_were_read_again_are_wasted(tmp_path: Path, parts: list[tuple[int, int]], lines: int) -> None:
-    [found] = compute_breakdown(reads(*parts).open(tmp_path).context_at()).duplicate_reads
+    [found] = measure_breakdown(reads(*parts).open(tmp_path).context_at()).duplicate_reads
     assert found.count == len(parts) and found.wasted == pytest.approx(lines * LINE_TOKENS, abs=2)
 
 
@@ -455,7 +455,7 @@ def test_the_lines_that_a_whole_read_got_are_those_of_its_display(tmp_path: Path
         made.assistant(call(f"t{number}", "Read", file_path="/a", **({"offset": first} if number else {})))
         file = {"filePath": "/a", "content": "x", "numLines": count, "startLine": first, "totalLines": 600}
         made.results(result(f"t{number}", lines_of(first, count)), toolUseResult={"type": "text", "file": file})
-    [found] = compute_breakdown(made.open(tmp_path).context_at()).duplicate_reads
+    [found] = measure_breakdown(made.open(tmp_path).context_at()).duplicate_reads
     assert found.count == 2 and found.wasted == 0
 
 
@@ -466,7 +466,7 @@ def test_a_read_that_was_cleared_or_failed_is_not_there_twice(tmp_path: Path) ->
         made.assistant(call(f"t{number}", "Read", file_path="/a"))
         made.results(result(f"t{number}", lines_of(1, 400), is_error=number == 1))
     made.microcompact("t0")
-    [found] = compute_breakdown(made.open(tmp_path).context_at()).duplicate_reads
+    [found] = measure_breakdown(made.open(tmp_path).context_at()).duplicate_reads
     assert found.wasted == 0
 
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_tui.session.memory import from_messages
-from context_tui.tokens.breakdown import compute_breakdown
-from context_tui.tokens.context_size import measure_context
+from context_tui.tokens.breakdown import measure_breakdown
 from context_tui.tokens.estimators import bytes4
 from context_tui.tui.analysis import ContextSizes, compute_context_sizes
 from context_tui.tui.inspector.breakdown import (
@@ -30,7 +29,7 @@ from tests.tui.tuning import Alone, sample
 
 SESSION = sample(40, 8)
 CONTEXT = SESSION.context_at()
-PARTS = compute_breakdown(CONTEXT, measure_context(CONTEXT).not_in_file)
+PARTS = measure_breakdown(CONTEXT)
 SIZES = compute_context_sizes(View(SESSION))
 
 
@@ -107,7 +106,7 @@ def test_the_largest_blocks_are_the_largest(sizes: list[list[int]], count: int) 
 
 def test_an_empty_context_has_words() -> None:
     context = from_messages([]).context_at()
-    rows = build_breakdown_rows(context, ContextSizes(compute_breakdown(context)))
+    rows = build_breakdown_rows(context, ContextSizes(measure_breakdown(context)))
     assert all(row.tokens is None and not row.kind for row in rows)
     assert {
         "no messages in this context",
@@ -189,7 +188,7 @@ async def test_hostile_names_are_only_text() -> None:
     context = from_messages(messages).context_at()
     app = Parts()
     async with app.run_test(size=(100, 30)):
-        app.view.show(context, ContextSizes(compute_breakdown(context)))
+        app.view.show(context, ContextSizes(measure_breakdown(context)))
         drawn = "".join(app.view.render_line(y).text for y in range(len(app.view.rows)))
         assert "[/red]·name" in drawn and all(character.isprintable() for character in drawn)
 
@@ -241,7 +240,7 @@ def test_what_is_not_in_the_file_is_said_in_plain_words() -> None:
         assert said.startswith(f"not in the file: {kinds}; the recorded size of the first request, less its content")
     bare = from_messages([{"role": "user", "content": "hello"}]).context_at()
     assert not any(
-        "not in the file" in row.text for row in build_breakdown_rows(bare, ContextSizes(compute_breakdown(bare)))
+        "not in the file" in row.text for row in build_breakdown_rows(bare, ContextSizes(measure_breakdown(bare)))
     )
 
 

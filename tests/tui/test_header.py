@@ -15,7 +15,7 @@ from context_tui.session.problems import Problem
 from context_tui.session.session import Session
 from context_tui.session.values import MessageFlag, Spans
 from context_tui.text.numbers import format_tokens
-from context_tui.tokens.breakdown import Breakdown, compute_breakdown
+from context_tui.tokens.breakdown import Breakdown, measure_breakdown
 from context_tui.tokens.context_size import measure_context
 from context_tui.tui.inspector.header import HeaderBar
 from context_tui.tui.inspector.request_history import (
@@ -51,7 +51,7 @@ BARE.facts.model = "a-local-model"
 def answer(session: Session = SESSION, at: int | None = None) -> Fullness:
     """Why the context is full."""
     context = session.context_at(at)
-    return compute_fullness(session, context, compute_breakdown(context, measure_context(context).not_in_file))
+    return compute_fullness(session, context, measure_breakdown(context))
 
 
 class Header(Alone):

@@ -16,7 +16,7 @@ from context_tui.formats.kit import values
 from context_tui.formats.kit.blocks import build_text, extract_text
 from context_tui.formats.kit.document_scanner import DocumentFormat, DocumentShape, copy_document, read_document_title
 from context_tui.formats.kit.documents import Run
-from context_tui.formats.kit.heads import parse_first_values, read_json
+from context_tui.formats.kit.heads import parse_only_value, read_json
 from context_tui.formats.kit.message_builder import FullCompactionRecord, MessageBuilder, MessageRecord, ParsedRecord
 from context_tui.formats.kit.usage import make_cached_usage, parse_token_count
 from context_tui.session.facts import Usage
@@ -148,9 +148,8 @@ class ClineSdkFormat(DocumentFormat):
         return [*_list_description_files(path), _get_compaction_file(path)]
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        first_values = parse_first_values(head)
-        value = first_values[0] if len(first_values) == 1 else None
-        if not isinstance(value, dict) or not isinstance(value.get("version"), int):
+        value = values.as_object(parse_only_value(head))
+        if not isinstance(value.get("version"), int):
             return None
         if isinstance(value.get("sessionId"), str) and "agent" in value and isinstance(value.get("messages", []), list):
             return Claim(93, "a version, an agent and a sessionId")

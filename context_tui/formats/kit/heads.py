@@ -90,6 +90,12 @@ def read_first_object(path: Path) -> dict[str, Any]:
     return next(iter(read_first_objects(path)), {})
 
 
+def parse_only_value(head: bytes) -> Any:
+    """Return the JSON value in the head of a file, which may be cut off, or None if it holds several values."""
+    values = parse_first_values(head)
+    return values[0] if len(values) == 1 else None
+
+
 @lru_cache(maxsize=2)
 def parse_first_values(head: bytes) -> list[Any]:
     """Return the JSON values in the head of a file: one document (perhaps cut off), or the values on its first lines.

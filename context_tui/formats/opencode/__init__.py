@@ -55,10 +55,7 @@ class OpencodeFormat(Format):
             messages, parts = databases.read_columns(path, "message", "part")
             is_own = "data" in messages and {"message_id", "data"} <= parts
             return Claim(97, "opencode's tables") if is_own else None
-        values = heads.parse_first_values(head)
-        value = values[0] if len(values) == 1 else None
-        if not isinstance(value, dict):
-            return None
+        value = as_object(heads.parse_only_value(head))
         name, info = str(value.get("id")), value.get("info")
         if isinstance(info, dict) and str(info.get("id")).startswith("ses_"):
             return Claim(95, "an opencode export")

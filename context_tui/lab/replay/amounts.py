@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
 from typing import NamedTuple
 
 from context_tui.tokens.context_size import resize
@@ -38,10 +39,7 @@ def subtract_amounts(first: Amount, second: Amount) -> Amount:
 
 def sum_amounts(amounts: Iterable[Amount]) -> Amount:
     """Return the sum of any number of amounts."""
-    total = ZERO_AMOUNT
-    for amount in amounts:
-        total = add_amounts(total, amount)
-    return total
+    return reduce(add_amounts, amounts, ZERO_AMOUNT)
 
 
 def resize_context(size: int, fixed: int, before: Amount, after: Amount) -> int:

@@ -10,13 +10,7 @@ from typing import Any
 from context_tui.compaction.apply import iterate_result_entries
 from context_tui.compaction.changes import collect_bodies
 from context_tui.compaction.plan import Insert, Plan
-from context_tui.lab.replay.amounts import (
-    ZERO_AMOUNT,
-    Amount,
-    add_amounts,
-    subtract_amounts,
-    sum_amounts,
-)
+from context_tui.lab.replay.amounts import ZERO_AMOUNT, Amount, add_amounts, subtract_amounts, sum_amounts
 from context_tui.lab.replay.recording import RecordedEvent, Recording
 from context_tui.lab.replay.result import CompactionHandling, find_changed_rows
 from context_tui.session.context import Body, Context

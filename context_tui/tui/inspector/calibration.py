@@ -64,10 +64,8 @@ def _build_factor_parts(factors: Factors) -> Iterator[TextPart]:
     ):
         yield _build_row_part(name, f"× {value:.2f}")
     yield _build_row_part("per-request overhead", f"{factors.request_overhead:,.0f} tokens")
-    if factors.image is None:
-        yield _build_row_part("an image", f"none seen; {TYPICAL_IMAGE_TOKENS:,} tokens assumed")
-    else:
-        yield _build_row_part("an image", f"{factors.image:,.0f} tokens")
+    is_seen, image = factors.image is not None, factors.image or TYPICAL_IMAGE_TOKENS
+    yield _build_row_part("an image", f"{image:,.0f} tokens" if is_seen else f"none seen; {image:,} tokens assumed")
     if factors.unrecorded >= 1:
         average = f"{factors.unrecorded:,.0f} tokens on average, not in the file"
         yield _build_row_part("inserted per request", average)

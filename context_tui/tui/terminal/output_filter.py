@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import dist
 
 from rich.color import Color as RichColor
 from rich.color import ColorSystem, ColorType, blend_rgb
@@ -119,7 +120,7 @@ class ContrastAdjuster:
         if ink.type is not ColorType.TRUECOLOR or self.colour_system is ColorSystem.STANDARD:
             contrasts = (compute_contrast(_XTERM_PALETTE[number], background) for number in range(16))
             readable = [number for number, contrast in enumerate(contrasts) if contrast >= MIN_TEXT_CONTRAST]
-            return _ANSI_COLOURS[min(readable, key=lambda n: _compute_distance(_XTERM_PALETTE[n], foreground))]
+            return _ANSI_COLOURS[min(readable, key=lambda n: dist(_XTERM_PALETTE[n], foreground))]
         contrasting = max(_BLACK, _WHITE, key=lambda colour: compute_contrast(colour, background))
         for step in range(1, 16):
             colour = RichColor.from_triplet(blend_rgb(foreground, contrasting, step / 16))
@@ -136,10 +137,6 @@ class ContrastAdjuster:
         if colour.number is not None and colour.number < 16:
             return _XTERM_PALETTE[colour.number]
         return colour.get_truecolor()
-
-
-def _compute_distance(one: ColorTriplet, other: ColorTriplet) -> int:
-    return sum((a - b) ** 2 for a, b in zip(one, other, strict=True))
 
 
 _CONTROL_RANGES = range(0x20), range(0x7F, 0xA0), range(0x202A, 0x202F), range(0x2066, 0x206A)

@@ -21,7 +21,7 @@ from context_tui.session.context import REMOVED_BODY, Body
 from context_tui.session.session import Session
 from context_tui.session.token_factors import PRIOR
 from context_tui.session.values import Kind
-from context_tui.tokens.breakdown import measure_breakdown
+from context_tui.tokens.breakdown import UNLISTED_CATEGORIES, measure_breakdown
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.measures import (
@@ -48,17 +48,17 @@ def recording(tmp_path: Path, steps: int = 40, base: int = 20_000) -> Session:
 
 
 def check_sums(session: Session, sizes: TokenTable) -> None:
-    """Blocks add up to messages, and these to categories and contexts."""
+    """Blocks add up to messages, these to contexts, and categories to contexts or, if calibrated, to requests."""
     facts, context = session.facts, session.context_at()
     assert list(sizes.messages) == [sum(sizes.blocks[row] for row in facts.blocks_of(m)) for m in range(len(facts))]
     assert sum(sizes.messages) == sum(sizes.blocks)
-    parts = measure_breakdown(context, sizes)
-    content = sum(parts.by_category.values()) - sum(sizes.prompts[-1] if sizes.prompts else ())
-    assert (
-        content
-        == sizes.compute_prefix_sums(context)[-1]
-        == sum(sizes.count_block_tokens(context, r) for m in context.order for r in facts.blocks_of(m))
-    )
+    content = sum(sizes.count_block_tokens(context, row) for each in context.order for row in facts.blocks_of(each))
+    assert content == sizes.compute_prefix_sums(context)[-1]
+    parts = measure_breakdown(context, sizes).by_category
+    if sizes.measure is TokenMeasure.CALIBRATED:
+        assert sum(parts.values()) == measure_context(context, sizes).tokens
+    else:
+        assert sum(parts[name] for name in parts if name not in UNLISTED_CATEGORIES) == content
 
 
 def test_calibrated_sizes_are_those_of_the_provider(tmp_path: Path) -> None:

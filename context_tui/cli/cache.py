@@ -85,8 +85,7 @@ _get_agent, _get_project = attrgetter("session.agent"), attrgetter("session.proj
 
 def _print_report(sessions: Sequence[break_report.SessionBreaks], case_count: int) -> None:
     recorded = [each for each in sessions if each.history.has_cache]
-    unrecorded_count = len(sessions) - len(recorded)
-    if unrecorded_count:
+    if unrecorded_count := len(sessions) - len(recorded):
         subject = format_count(unrecorded_count, "session records", "sessions record")
         print_notice(f"{subject} no tokens read from a cache or written to one" if recorded else _describe(sessions))
     if not recorded:
@@ -100,8 +99,7 @@ def _print_report(sessions: Sequence[break_report.SessionBreaks], case_count: in
     if not cases:
         print_lines("  nothing that was in the cache was paid again")
         return
-    costs = break_report.group_cases(cases, lambda case: "")[0].costs
-    extra = break_report.format_costs(costs)
+    extra = break_report.format_costs(break_report.group_cases(cases, lambda case: "")[0].costs)
     print_lines(f"  paid again: {again:,} tokens, {extra} more than reading them from the cache")
     _print_groups("causes", "cause", break_report.group_cases(cases, break_report.get_cause), again)
     for title, column, get_name in (("by agent", "agent", _get_agent), ("by project", "project", _get_project)):

@@ -164,8 +164,7 @@ class View:
         definition = POLICIES[policy]
         if nested := find_nested_field(definition):
             names = list_nested_policies(definition, build_params(definition, values))
-            options = {name: dict(self.params[name]) for name in names if self.params.get(name)}
-            if options:
+            if options := {name: dict(self.params[name]) for name in names if self.params.get(name)}:
                 values[nested] = options
         return values
 

@@ -60,8 +60,7 @@ def parse_compaction(payload: Record) -> message_builder.ParsedRecord:
 
 def list_items(payload: Record) -> list[list[Item]]:
     """Return the items in each message of a compaction's history, with the summary first."""
-    has_history = find_replacement_history(payload) is not None
-    return [message.items for message in _parse_history(payload).messages] if has_history else [[]]
+    return [message.items for message in _parse_history(payload).messages]
 
 
 def list_item_keys(payload: Record) -> list[list[str]]:

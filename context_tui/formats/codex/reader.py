@@ -259,8 +259,8 @@ class CodexShape:
     def _place_token_count(self, payload: Record, parsed: ParsedRecord, time: int) -> ParsedRecord:
         """Assign usage to its reply, but ignore a token count that is repeated, estimated, or copied into a fork."""
         info = values.as_object(payload.get("info"))
-        is_new, summary_tokens = self._usage_order.is_new(info), self._take_summary_tokens(info)
-        if not is_new:
+        summary_tokens = self._take_summary_tokens(info)
+        if not self._usage_order.is_new(info):
             details = [CompactionDetailsRecord(summary_tokens=summary_tokens)] if summary_tokens else []
             return group_records(*list_cases(_replace_usage(parsed, None)), *details)
         self._replies.end_response()

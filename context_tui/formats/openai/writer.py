@@ -48,8 +48,7 @@ def write_request(session: Session, path: Path) -> Losses:
     tools = [{"type": "function", "function": _build_function(tool)} for tool in schemas if _is_function(tool)]
     losses.add("tools left out that are not functions", len(schemas) - len(tools))
     model = {"model": session.facts.model} if session.facts.model else {}
-    request = {**model, "messages": messages, **({"tools": tools} if tools else {})}
-    write_json(request, path)
+    write_json({**model, "messages": messages, **({"tools": tools} if tools else {})}, path)
     count_injected_losses(session, losses)
     return losses
 

@@ -261,8 +261,7 @@ class DefectCompact(_DefectPolicy):
         sums, trigger = index_context(context), self.trigger(state, params)
         budget = compute_tail_budget(self.compute_hard_limit(state, params))
         starts = sums.turn_starts
-        by_assistant = params.assistant_boundary and (not starts or starts[-1] == 0)
-        if by_assistant:
+        if params.assistant_boundary and (not starts or starts[-1] == 0):
             starts = [position for position in sums.assistants if position > 0]
         cut = find_boundary(sums, starts, budget)
         if cut == 0:

@@ -58,8 +58,7 @@ async def go_to_message(inspector: InspectorScreen) -> None:
         inspector.show_notification("No messages in this session")
         return
     prompt = InputPrompt("Go to message", f"Enter 0 to {last:,}", check=lambda text: parse_message_number(text, last))
-    answer = await inspector.app.push_screen_wait(prompt)
-    if answer:
+    if answer := await inspector.app.push_screen_wait(prompt):
         inspector.go_to(Location(parse_message_number(answer, last)))
 
 

@@ -135,8 +135,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | str]):
         self._update_label("heading", self._heading + total)
         self._update_label("heads", format_heads(rows.columns))
         reason = NO_MATCH_TEXT if listing.items else "Looking for sessions…" if self.is_finding else EMPTY_TEXT
-        empty = self._update_label("empty", reason)
-        empty.display = not listing.lines
+        self._update_label("empty", reason).display = not listing.lines
         # An empty list takes no room; it stays displayed, because it has the focus.
         rows.set_class(not listing.lines, "-empty")
         if self._timer is not None:

@@ -309,8 +309,7 @@ def _find_file_language(facts: Facts, row: int) -> str:
 
 
 def _build_thinking(block: RawBlock, extent: TextExtent, rendering: RenderOptions) -> Iterator[TextPart]:
-    text = str(block.get("thinking") or "")
-    if text:
+    if text := str(block.get("thinking") or ""):
         yield TextPart("thinking", "heading")
         yield from _build_prose(text, "quiet", extent, rendering)
         return

@@ -84,8 +84,7 @@ def format_header(comparison: PolicyComparison, progress: float, width: int) -> 
 def format_backtest(comparison: PolicyComparison, width: int) -> str:
     """Format the number of recorded full compactions at which the agent's policy fires; "" if none is testable."""
     for backtest in comparison.backtests:
-        testable = [each for each in backtest.results if each.testable and each.kind == "full"]
-        if testable:
+        if testable := [each for each in backtest.results if each.testable and each.kind == "full"]:
             hit_text = f"{sum(each.is_hit for each in testable)} of {len(testable)}"
             return f"{backtest.policy} fires at {hit_text}" if width >= WIDE_HEADER_CELLS else f"back-test {hit_text}"
     return ""

@@ -232,8 +232,7 @@ class ReadingPane(ScrollView, can_focus=True):
         are_headings = [line.style == "heading" for line in self._lines]
         # Only the first line of a heading counts.
         starts = [n for n, is_heading in enumerate(are_headings) if is_heading and not (n and are_headings[n - 1])]
-        targets = [n for n in starts if (n > top if step > 0 else n < top)]
-        if targets:
+        if targets := [n for n in starts if (n > top if step > 0 else n < top)]:
             self.scroll_to(y=targets[0] if step > 0 else targets[-1], animate=False)
 
     def _compute_content_width(self) -> int:

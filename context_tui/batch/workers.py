@@ -244,8 +244,7 @@ _worker_state: dict[str, Any] = {}
 def _init_worker(work: SweepWork, stop: Any) -> None:
     """Initialize a worker process, which ignores interrupts and exits with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
+    if (parent := multiprocessing.parent_process()) is not None:
 
         def exit_with_parent() -> None:
             parent.join()
@@ -331,8 +330,7 @@ def _submit_ahead(
     while pending:
         for future in wait(pending, return_when=FIRST_COMPLETED).done:
             task = pending.pop(future)
-            next_task = next(queue, None)
-            if next_task is not None:
+            if (next_task := next(queue, None)) is not None:
                 pending[submit(next_task)] = next_task
             yield task, future
 

@@ -87,8 +87,7 @@ def _find_origin(policy: Policy) -> str:
 
 
 def _format_policy_lines(policy: Policy, *, limits: bool) -> Iterator[str]:
-    origin = _find_origin(policy)
-    if origin != "built in":
+    if (origin := _find_origin(policy)) != "built in":
         yield f"from: {origin}"
     if (spec := _get_spec(policy)) is None:
         return

@@ -201,8 +201,7 @@ class LinesSource:
 
     def list_ids(self) -> list[str]:
         """Return the numbers of the records as ids, starting with "1"."""
-        stamp = self.read_stamp()
-        if stamp != self._stamp:
+        if (stamp := self.read_stamp()) != self._stamp:
             data = read_whole_file(self.path)
             self._lines, self._stamp = [each for line in data.split(b"\n") for each in _split_records(line)], stamp
         return [str(number) for number in range(1, len(self._lines) + 1)]

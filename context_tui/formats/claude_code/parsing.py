@@ -307,8 +307,7 @@ def parse_usage(value: Any, finished: bool, version: str | None) -> Usage | None
     hour_tokens = parse_tokens(split.get(_ONE_HOUR_WRITES), _ONE_HOUR_WRITES) if isinstance(split, dict) else None
     sizes = {name: parse_tokens(value.get(name), name) for name in _USAGE_FIELDS}
     parse_tokens(sum(sizes[name] for name in _USAGE_FIELDS[:3]), "the sum of input tokens")
-    creation = CacheCreation(hour_tokens)
-    return normalize_usage(ApiUsage(**sizes, cache_creation=creation), finished, version)
+    return normalize_usage(ApiUsage(**sizes, cache_creation=CacheCreation(hour_tokens)), finished, version)
 
 
 def find_cache_miss_reason(diagnostics: Any) -> str:

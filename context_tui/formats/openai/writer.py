@@ -99,8 +99,7 @@ def _build_tool_message(result: Block, losses: Losses) -> tuple[Message, list[Bl
     elif body is not None and not isinstance(body, str):
         content = compact_text(body)
         losses.add("JSON results turned into text")
-    message = {"role": "tool", "tool_call_id": str(result.get("tool_use_id") or ""), "content": content}
-    return message, images
+    return {"role": "tool", "tool_call_id": str(result.get("tool_use_id") or ""), "content": content}, images
 
 
 def _build_content(blocks: list[Block]) -> str | list[Block]:

@@ -238,8 +238,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.notify(make_visible(text), markup=False, timeout=notices.NEWS_TIMEOUT_S)
 
     def action_follow(self, news: str = "Following the session as it is written; F stops") -> None:
-        loader = self.run_command(self.controller.toggle_following)
-        if loader is not None:
+        if (loader := self.run_command(self.controller.toggle_following)) is not None:
             self.jobs.follow(loader, self._show_read)
             self.notify(news, markup=False, timeout=notices.NEWS_TIMEOUT_S)
         elif not self.controller.is_following:
@@ -434,8 +433,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
     # Other screens
 
     def action_full_screen(self, name: str) -> None:
-        screen = self.run_command(build_full_screen, name, self.controller)
-        if screen is not None:
+        if (screen := self.run_command(build_full_screen, name, self.controller)) is not None:
             self.app.push_screen(screen, lambda command: self.run_and_show(command) if command else None)
 
     def action_back(self) -> None:

@@ -220,8 +220,7 @@ def find_first_match(parts: Iterable[TextPart], needle: str) -> tuple[int, int] 
         if part.style not in SEARCHED_STYLES:
             previous_text = ""
             continue
-        index = find_text(previous_text + part.text, needle)
-        if index >= 0:
+        if (index := find_text(previous_text + part.text, needle)) >= 0:
             length = len(previous_text)
             return (number - 1, index) if index < length else (number, index - length)
         previous_text = part.text if part.continues else ""

@@ -123,8 +123,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
             runs = [(shorten_at_word(reason + share, width), ""), (remedy, MUTED)]
             return Charts([*([[]] * (height // 2 - 1)), *([run] for run in runs)])
         charts = draw_charts(comparison, self.zoom, width, height)
-        legend = formatting.format_legend(charts.signs, width - 4)
-        if legend != self._legend:
+        if (legend := formatting.format_legend(charts.signs, width - 4)) != self._legend:
             self._legend = legend
             self.query_one(ChartsView).border_title = Content.assemble(*legend)
         return charts

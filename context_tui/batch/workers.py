@@ -121,10 +121,8 @@ def find_sources(specs: Sequence[str | Path]) -> SourceListing:
     for spec in specs:
         try:
             path, _ = opening.split_spec(spec)
-            listed = (
-                _iter_folder_sessions(path, unread, other_files) if os.path.isdir(path) else opening.sessions_in(spec)
-            )
-            for info in listed:
+            is_folder = os.path.isdir(path)
+            for info in _iter_folder_sessions(path, unread, other_files) if is_folder else opening.sessions_in(spec):
                 status = os.stat(info.path)
                 sources.setdefault(info.spec, SweepSource(info.spec, info, status.st_size, status.st_mtime_ns))
         except Exception as error:

@@ -25,9 +25,8 @@ def run(arguments: Sequence[str]) -> int:
     """Report the cache breaks of the named sessions, and return the exit code."""
     options = CommandParser("cache").parse(arguments)
     analyses, unread = analyze_sessions(options.sessions, partial(_find_histories, is_compared=options.check))
-    sessions = break_report.add_shared_breaks(
-        [break_report.SessionBreaks(each.name, each.format, each.folder, each.value[0]) for each in analyses]
-    )
+    own_breaks = [break_report.SessionBreaks(each.name, each.format, each.folder, each.value[0]) for each in analyses]
+    sessions = break_report.add_shared_breaks(own_breaks)
     pairs = [each.value for each in analyses if options.check]
     report_unread(unread)
     if options.json:

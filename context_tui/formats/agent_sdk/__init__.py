@@ -45,10 +45,8 @@ Record = dict[str, Any]
 
 def is_stream_record(value: Record) -> bool:
     """Return whether a record is from a stream of events, and not from a Claude Code transcript."""
-    kind, inner_message = value.get("type"), value.get("message")
+    kind, inner_message = values.as_text(value.get("type")), value.get("message")
     if not isinstance(value.get("session_id"), str) or "parentUuid" in value or "sessionId" in value:
-        return False
-    if not isinstance(kind, str):
         return False
     if kind in values.SPEAKERS:
         return "content" in value or isinstance(inner_message, dict)

@@ -184,8 +184,7 @@ def build_record(value: Any) -> Record:
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
     fields = {name: value[name] for name in _FIELD_TYPES if isinstance(value.get(name), _FIELD_TYPES[name])}
-    message = value.get("message")
-    if isinstance(message, dict):
+    if isinstance(message := value.get("message"), dict):
         parts = {name: message[name] for name in _MESSAGE_TEXTS if isinstance(message.get(name), str)}
         if "model" in parts:
             parts["model"] = truncate_name(parts["model"])

@@ -396,7 +396,6 @@ def _parse_tools(value: Any) -> list[dict[str, Any]] | None:
     schemas = []
     for tool in values.list_objects(value):
         schema = values.as_object(tool.get("inputSchema") or tool.get("input_schema"))
-        schemas.append(
-            {name: values.parse_id(tool.get(name)) for name in ("name", "description")} | {"input_schema": schema}
-        )
+        names = {name: values.parse_id(tool.get(name)) for name in ("name", "description")}
+        schemas.append({**names, "input_schema": schema})
     return schemas or None

@@ -173,8 +173,7 @@ class LegacyEventParser:
         return MessageRecord(Role.USER, [result], has_results=True)
 
     def _find_call_id(self, event: Event, place: int) -> str:
-        metadata = event.get("tool_call_metadata")
-        if isinstance(metadata, dict):
+        if isinstance(metadata := event.get("tool_call_metadata"), dict):
             return values.parse_id(metadata.get("tool_call_id"))
         if (cause := event.get("cause")) is not None:
             call = f"event-{_format_key(cause, place)}"

@@ -181,8 +181,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     def run_and_show(self, command: Callable[..., object], *arguments: Any) -> None:
         """Run a controller command, then show the text that it returns in a notification, or scroll to the rows."""
-        result = self.run_command(command, *arguments)
-        if isinstance(result, str) and result:
+        if isinstance(result := self.run_command(command, *arguments), str) and result:
             self.show_notification(result)
         elif isinstance(result, range) and result:
             self.query_one(Timeline).scroll_to_rows(result)

@@ -372,10 +372,9 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     def action_policy_number(self, number: int) -> None:
         names = self.controller.view.listed_policies
-        if number > len(names):
-            return
-        self.comparison.choose_policy(names[number - 1])
-        self.draw()
+        if number <= len(names):
+            self.comparison.choose_policy(names[number - 1])
+            self.draw()
 
     def action_add(self) -> None:
         if len(self.comparison.lanes) >= MAX_POLICIES:

@@ -133,8 +133,7 @@ class View:
     @property
     def policy_params(self) -> Params:
         """The chosen policy's parameters; the defaults if the present settings are not valid."""
-        plan = self.plan
-        if plan is not None:
+        if (plan := self.plan) is not None:
             return plan.params  # type: ignore[return-value]
         try:
             return build_params(POLICIES[self.policy], self.get_settings(self.policy))

@@ -161,11 +161,8 @@ def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
     if changed:
         replaced = tuple(match[1] for match in _SED_SUBSTITUTION.findall(command))
         return CallEffect(changed_paths=changed, replaced_texts=replaced)
-    if (
-        not pieces
-        or _UNSAFE_SHELL_SYNTAX.search(_AWK_PROGRAM.sub("awk", command_line))
-        or not all(map(_is_read_only, pieces))
-    ):
+    is_unsafe = _UNSAFE_SHELL_SYNTAX.search(_AWK_PROGRAM.sub("awk", command_line)) is not None
+    if not pieces or is_unsafe or not all(map(_is_read_only, pieces)):
         return CallEffect(changed_paths=tuple(_REDIRECTION_TARGET.findall(command_line)))
     folder, reads = "", []
     for piece in pieces:

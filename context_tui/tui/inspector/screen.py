@@ -124,8 +124,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     def on_mount(self) -> None:
         self.set_class(self.options.last_state.breakdown, "-parts")
-        loader = self.controller.loader
-        if loader is None:
+        if (loader := self.controller.loader) is None:
             self.controller.open_session(self.view.session)
             self.draw()
         else:
@@ -306,8 +305,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         """Go from a call to its subagent, or between a call and its result; return False if there is no such place."""
         if location.block < 0 and dialogs.request_subagents(self, location.message):
             return True
-        counterpart = self.view.find_counterpart(location)
-        if counterpart is not None:
+        if (counterpart := self.view.find_counterpart(location)) is not None:
             self.go_to(counterpart)
         return counterpart is not None
 
@@ -342,8 +340,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.action_policy(names[number - 1])
 
     def action_policies(self) -> None:
-        commands = [*dialogs.list_policy_commands(self)]
-        self.app.search_commands(commands, placeholder="Plan with which policy?")
+        self.app.search_commands([*dialogs.list_policy_commands(self)], placeholder="Plan with which policy?")
 
     def action_change_value(self, step: int) -> None:
         if self._require_visible_settings():

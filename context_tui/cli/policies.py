@@ -78,8 +78,7 @@ def _build_policy_report(policy: Policy) -> dict[str, Any]:
 
 
 def _get_spec(policy: Policy) -> PolicySpec | None:
-    spec = getattr(policy, "spec", None)
-    return cast("PolicySpec", spec) if spec is not None else None
+    return cast("PolicySpec | None", getattr(policy, "spec", None))
 
 
 def _find_origin(policy: Policy) -> str:

@@ -182,10 +182,8 @@ class GooseRows(RowSource):
     def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
         names = ("id", "role", "content_json", "created_timestamp", "metadata_json")
         rows = self.select_messages(names, ids, max_value_bytes)
-        return {
-            databases.decode_text(row[0]): Entry(databases.decode_text(row[0]), (_format_line(*row[1:]),))
-            for row in rows
-        }
+        entries = (Entry(databases.decode_text(row[0]), (_format_line(*row[1:]),)) for row in rows)
+        return {entry.id: entry for entry in entries}
 
 
 class LinesSource:

@@ -190,8 +190,7 @@ def _parse_result(state: Value, *, is_finished: bool) -> Block | None:
     match state.get("status"):
         case "completed":
             files = [*map(_parse_file, values.list_objects(state.get("attachments")))]
-            output = state.get("output")
-            output = "" if output is None else output
+            output = "" if state.get("output") is None else state["output"]
             return {"content": [build_text(values.parse_id(output)), *files] if files else output}
         case "error":
             metadata = values.as_object(state.get("metadata"))

@@ -149,8 +149,7 @@ class LegacyEventParser:
     # -- observations
 
     def _parse_observation(self, event: Event, kind: str, place: int) -> ParsedRecord:
-        extras = event.get("extras")
-        extras = extras if isinstance(extras, dict) else event
+        extras = recorded if isinstance(recorded := event.get("extras"), dict) else event
         text = values.parse_id(event.get("content"))
         if kind in UNCOUNTED_EVENTS:
             return MetadataRecord()

@@ -170,12 +170,9 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | str]):
         self.rows.refresh_listing()
 
     def _read_titles(self, job: ThreadJob) -> None:
-        databases = [item.entry for item in self.listing.items if discovery.is_database(item.entry.info.path)]
-        if sessions := {
-            entry.key: discovery.list_database_sessions(entry)
-            for entry in databases
-            if not entry.info.id and entry.group in LOCAL_GROUPS
-        }:
+        entries = (item.entry for item in self.listing.items if item.entry.group in LOCAL_GROUPS)
+        databases = (each for each in entries if discovery.is_database(each.info.path) and not each.info.id)
+        if sessions := {each.key: discovery.list_database_sessions(each) for each in databases}:
             self.call_later(self._change_listing, partial(self.listing.replace_files, sessions))
         for item in self.listing.items:
             item.get_search_text()

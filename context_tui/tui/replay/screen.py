@@ -134,13 +134,11 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
             return []
         lines = [formatting.format_call_line(comparison, width)]
         preview = self.controller.reader.format_preview
-        firings = [
-            list(formatting.format_firing_lines(comparison, firing, width, preview))
-            for firing in comparison.get_firings(comparison.call)
-        ]
+        firings = comparison.get_firings(comparison.call)
         if not firings:
             lines += formatting.format_nearest_firings(comparison, width)
-        for firing_lines in firings:
+        for firing in firings:
+            firing_lines = list(formatting.format_firing_lines(comparison, firing, width, preview))
             lines += firing_lines[:2] if len(firings) > 1 else firing_lines
         lines[2:2] = formatting.format_event_lines(comparison, width)
         return lines[:height]

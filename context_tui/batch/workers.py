@@ -121,10 +121,8 @@ def find_sources(specs: Sequence[str | Path]) -> SourceListing:
     for spec in specs:
         try:
             path, _ = opening.split_spec(spec)
-            listed = (
-                _iter_folder_sessions(path, unread, other_files) if os.path.isdir(path) else opening.sessions_in(spec)
-            )
-            for info in listed:
+            is_folder = os.path.isdir(path)
+            for info in _iter_folder_sessions(path, unread, other_files) if is_folder else opening.sessions_in(spec):
                 status = os.stat(info.path)
                 sources.setdefault(info.spec, SweepSource(info.spec, info, status.st_size, status.st_mtime_ns))
         except Exception as error:
@@ -244,8 +242,7 @@ _worker_state: dict[str, Any] = {}
 def _init_worker(work: SweepWork, stop: Any) -> None:
     """Initialize a worker process, which ignores interrupts and exits with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
+    if (parent := multiprocessing.parent_process()) is not None:
 
         def exit_with_parent() -> None:
             parent.join()
@@ -331,8 +328,7 @@ def _submit_ahead(
     while pending:
         for future in wait(pending, return_when=FIRST_COMPLETED).done:
             task = pending.pop(future)
-            next_task = next(queue, None)
-            if next_task is not None:
+            if (next_task := next(queue, None)) is not None:
                 pending[submit(next_task)] = next_task
             yield task, future
 

@@ -115,9 +115,8 @@ def _print_report(rows: Sequence[SessionAftermath], count: int) -> None:
     if not rows:
         return
     overall = estimate_extra_calls(rows)
-    print_lines(
-        f"extra calls up to the first edit or the end of the turn: {overall.sentence if overall else 'unknown'}"
-    )
+    sentence = overall.sentence if overall else "unknown"
+    print_lines(f"extra calls up to the first edit or the end of the turn: {sentence}")
     heads = ("", "compactions", "calls to edit", "tokens", "read again", "run again", "failed again", "corrections")
     for name, get_name in GROUPINGS.items():
         lines = []

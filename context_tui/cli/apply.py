@@ -49,9 +49,8 @@ def run(arguments: Sequence[str]) -> int:
     session = open_named_session(options.session, options.window)
     if options.in_place:
         return _apply_in_place(session, options)
-    format_name = options.to or (
-        session.info.format if session.info.format in files.list_writable_formats() else "anthropic"
-    )
+    is_own_writable = session.info.format in files.list_writable_formats()
+    format_name = options.to or (session.info.format if is_own_writable else "anthropic")
     if not options.dry_run:
         files.check_output_path(session, options.out, options.force)
         offer_leftover_removal(options.out.parent)

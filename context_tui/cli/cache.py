@@ -25,9 +25,8 @@ def run(arguments: Sequence[str]) -> int:
     """Report the cache breaks of the named sessions, and return the exit code."""
     options = CommandParser("cache").parse(arguments)
     analyses, unread = analyze_sessions(options.sessions, partial(_find_histories, is_compared=options.check))
-    sessions = break_report.add_shared_breaks(
-        [break_report.SessionBreaks(each.name, each.format, each.folder, each.value[0]) for each in analyses]
-    )
+    own_breaks = [break_report.SessionBreaks(each.name, each.format, each.folder, each.value[0]) for each in analyses]
+    sessions = break_report.add_shared_breaks(own_breaks)
     pairs = [each.value for each in analyses if options.check]
     report_unread(unread)
     if options.json:
@@ -85,8 +84,7 @@ _get_agent, _get_project = attrgetter("session.agent"), attrgetter("session.proj
 
 def _print_report(sessions: Sequence[break_report.SessionBreaks], case_count: int) -> None:
     recorded = [each for each in sessions if each.history.has_cache]
-    unrecorded_count = len(sessions) - len(recorded)
-    if unrecorded_count:
+    if unrecorded_count := len(sessions) - len(recorded):
         subject = format_count(unrecorded_count, "session records", "sessions record")
         print_notice(f"{subject} no tokens read from a cache or written to one" if recorded else _describe(sessions))
     if not recorded:
@@ -100,8 +98,7 @@ def _print_report(sessions: Sequence[break_report.SessionBreaks], case_count: in
     if not cases:
         print_lines("  nothing that was in the cache was paid again")
         return
-    costs = break_report.group_cases(cases, lambda case: "")[0].costs
-    extra = break_report.format_costs(costs)
+    extra = break_report.format_costs(break_report.group_cases(cases, lambda case: "")[0].costs)
     print_lines(f"  paid again: {again:,} tokens, {extra} more than reading them from the cache")
     _print_groups("causes", "cause", break_report.group_cases(cases, break_report.get_cause), again)
     for title, column, get_name in (("by agent", "agent", _get_agent), ("by project", "project", _get_project)):

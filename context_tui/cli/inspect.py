@@ -377,8 +377,7 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     print_lines(f"{messages}   {turns}   {requests}{'' if session.facts.requests else ' without a recorded size'}")
     labels = {False: "branches abandoned by a rewind", True: "branches at requests for a summary"}
     for is_at_summary, label in labels.items():
-        branches = [each for each in report["branches"] if each["is_at_summary"] == is_at_summary]
-        if branches:
+        if branches := [each for each in report["branches"] if each["is_at_summary"] == is_at_summary]:
             messages = format_count(sum(branch["messages"] for branch in branches), "message")
             requests = format_count(sum(branch["requests"] for branch in branches), "request")
             ids = ", ".join(f"#{branch['id']}" for branch in branches)
@@ -465,8 +464,7 @@ def _print_prompt(session: Session, report: dict[str, Any], measure: str) -> Non
         for each in tools
     ]
     print_table(f"tools in each request ({measure})", ("tool", "tokens", "calls", "last use"), rows)
-    unused = [each for each in tools if not each["calls"]]
-    if unused:
+    if unused := [each for each in tools if not each["calls"]]:
         tokens = sum(each["tokens"] for each in unused)
         print_lines(f"  {format_count(len(unused), 'tool')}, {tokens:,} tokens, never called")
     servers = measure_servers(ToolSchema(**each) for each in tools)

@@ -78,8 +78,7 @@ def _build_policy_report(policy: Policy) -> dict[str, Any]:
 
 
 def _get_spec(policy: Policy) -> PolicySpec | None:
-    spec = getattr(policy, "spec", None)
-    return cast("PolicySpec", spec) if spec is not None else None
+    return cast("PolicySpec | None", getattr(policy, "spec", None))
 
 
 def _find_origin(policy: Policy) -> str:
@@ -87,8 +86,7 @@ def _find_origin(policy: Policy) -> str:
 
 
 def _format_policy_lines(policy: Policy, *, limits: bool) -> Iterator[str]:
-    origin = _find_origin(policy)
-    if origin != "built in":
+    if (origin := _find_origin(policy)) != "built in":
         yield f"from: {origin}"
     if (spec := _get_spec(policy)) is None:
         return

@@ -76,15 +76,11 @@ def run(arguments: Sequence[str]) -> int:
 def _find_entries(paths: Sequence[str]) -> list[SessionEntry]:
     if paths:
         return [entry for path in paths for entry in discovery.build_entries(discovery.find_session_infos(path))]
-    return [
-        each
-        for entry in discovery.find_recorded_sessions()
-        for each in (
-            discovery.list_database_sessions(entry)
-            if discovery.is_database(entry.info.path) and not entry.info.id
-            else [entry]
-        )
-    ]
+    entries: list[SessionEntry] = []
+    for entry in discovery.find_recorded_sessions():
+        is_whole_database = discovery.is_database(entry.info.path) and not entry.info.id
+        entries += discovery.list_database_sessions(entry) if is_whole_database else [entry]
+    return entries
 
 
 def _filter_entries(entries: Sequence[SessionEntry], options: Any, reader: OverviewReader) -> list[SessionEntry]:

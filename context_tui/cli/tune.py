@@ -176,8 +176,7 @@ def _tune(
     if not grid and sweep.rows:  # the best value may be the last one that was proposed
         best = recommend_setting(sweep).setting
         more_settings = build_grid(policy, _propose_values(policy, best.params, names, session))
-        new_settings = [each for each in more_settings if each.name not in sweep.totals]
-        if new_settings:
+        if new_settings := [each for each in more_settings if each.name not in sweep.totals]:
             center = best.name.partition(" ")[2] or "the defaults"
             more = run_settings(sources, new_settings, sweep_options, purpose=f"refining around {center}: ")
             settings = merge_grids([sweep.settings, new_settings])

@@ -335,8 +335,7 @@ def _compare_contexts(
     is not an error, as a loss or note may explain it.
     """
     context, written_context = session.context_at(), restore_inferred(written.context_at())
-    missing = weigh_context(exported.context_at()) - declared - weigh_context(written_context)
-    if missing:
+    if missing := weigh_context(exported.context_at()) - declared - weigh_context(written_context):
         missing_text = ", ".join(f"{number:,} {_UNITS[Kind(kind)]}" for kind, number in missing.items())
         raise _build_format_error(form, f"the written file lacks {missing_text}")
     index, written_index = index_context(context), index_context(written_context)

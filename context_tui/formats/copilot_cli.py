@@ -190,11 +190,8 @@ def _parse_truncation(data: Data, key: str) -> message_builder.ParsedRecord:
     names = ("preTruncationTokensInMessages", "tokensRemovedDuringTruncation")
     tokens_before, removed = (_parse_tokens(data, name) or None for name in names)
     sizes = message_builder.MetadataRecord(key=key, window=_parse_tokens(data, "tokenLimit"))
-    if not removed:
-        return sizes
-    return message_builder.group_records(
-        sizes, message_builder.MicroCompactionRecord("truncation", tokens_before, saved_tokens=removed)
-    )
+    clearing = message_builder.MicroCompactionRecord("truncation", tokens_before, saved_tokens=removed)
+    return message_builder.group_records(sizes, clearing) if removed else sizes
 
 
 def _parse_tokens(data: Data, name: str) -> int:

@@ -182,10 +182,8 @@ class GooseRows(RowSource):
     def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
         names = ("id", "role", "content_json", "created_timestamp", "metadata_json")
         rows = self.select_messages(names, ids, max_value_bytes)
-        return {
-            databases.decode_text(row[0]): Entry(databases.decode_text(row[0]), (_format_line(*row[1:]),))
-            for row in rows
-        }
+        entries = (Entry(databases.decode_text(row[0]), (_format_line(*row[1:]),)) for row in rows)
+        return {entry.id: entry for entry in entries}
 
 
 class LinesSource:
@@ -201,8 +199,7 @@ class LinesSource:
 
     def list_ids(self) -> list[str]:
         """Return the numbers of the records as ids, starting with "1"."""
-        stamp = self.read_stamp()
-        if stamp != self._stamp:
+        if (stamp := self.read_stamp()) != self._stamp:
             data = read_whole_file(self.path)
             self._lines, self._stamp = [each for line in data.split(b"\n") for each in _split_records(line)], stamp
         return [str(number) for number in range(1, len(self._lines) + 1)]

@@ -81,8 +81,7 @@ class OverviewReader:
         """Return the title of a session from the cache, or else from :func:`discovery.find_title` ("" if none)."""
         if info.title:
             return find_title(info)
-        cached_title = self._cache.get(info.path, info.id, "title")
-        if isinstance(cached_title, str):
+        if isinstance(cached_title := self._cache.get(info.path, info.id, "title"), str):
             return cached_title
         try:
             form, stamp = self._find_format_and_stamps(info)

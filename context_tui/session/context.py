@@ -99,8 +99,7 @@ class Context:
 
     def with_bodies(self, bodies: Mapping[int, Body]) -> Context:
         """Return a copy of the context in which *bodies*, keyed by block row, replace the content of further blocks."""
-        replacements = {**self.replacements, **bodies}
-        return replace(self, replacements=replacements, base=self, memo={})
+        return replace(self, replacements={**self.replacements, **bodies}, base=self, memo={})
 
 
 def memoize(compute: Callable[[Context], T]) -> Callable[[Context], T]:

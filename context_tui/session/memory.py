@@ -130,8 +130,7 @@ def _map_replies(session: Session, read: Callable[[Session], Mapping[int, T]]) -
     by_message: dict[int, T] = {}
     by_reply: Mapping[int, T] | None = None
     for message in session.context_at().order:
-        entry = find_origin(session, message)
-        if isinstance(entry, Origin):
+        if isinstance(entry := find_origin(session, message), Origin):
             by_reply = read(entry.session) if by_reply is None else by_reply
             if entry.message in by_reply:
                 by_message[message] = by_reply[entry.message]

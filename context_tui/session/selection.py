@@ -111,8 +111,7 @@ class Selection:
     def _copy_requests(self) -> None:
         source, facts = self.source, self.facts
         for row in range(self._requests, len(source.requests)):
-            index = self._numbers[source.request_message[row]]
-            if index >= 0:
+            if (index := self._numbers[source.request_message[row]]) >= 0:
                 facts.model = source.models[source.request_model[row]] if source.request_model[row] >= 0 else None
                 facts.add_request(index, source.requests[row], source.request_time[row])
         self._requests = len(source.requests)

@@ -259,11 +259,11 @@ def compare_summarizers(
         own_plan = run.contender.customize_plan(compaction_plan, prompts.get(run.contender.prompt, ""))
         return shared if own_plan is plan else prepare_summary(own_plan, mask_secrets=mask_secrets)
 
-    prepared_runs = [prepare_for_run(run, plan) for run in runs]
-    for run, prepared in zip(runs, prepared_runs, strict=True):
+    prepared_runs = [(run, prepare_for_run(run, plan)) for run in runs]
+    for run, prepared in prepared_runs:
         _notify_request(run, prepared, notify)
     try:
-        for run, prepared in zip(runs, prepared_runs, strict=True):
+        for run, prepared in prepared_runs:
             _run_rounds(run, comparison, prepared, session, plan_at, prepare_for_run, notify)
     except KeyboardInterrupt:
         return comparison._replace(interrupted=True)

@@ -171,8 +171,7 @@ class Decoder(ABC):
             yield from decode(data)
 
     def _decode_body(self, body: bytes) -> Iterator[ReplyEvent]:
-        data = try_loads(body)
-        if data is not None:
+        if (data := try_loads(body)) is not None:
             yield from self._decode_object(data, self._decode_reply)
         elif body.rstrip().endswith(b"}"):  # not truncated
             yield self._build_failure("malformed", "", body.decode("utf-8", "replace"))
@@ -194,8 +193,7 @@ class Decoder(ABC):
             yield TextDelta(text, index)
 
     def _update_usage(self, report: ReplyUsage) -> Iterator[ReplyUsage]:
-        merged = self._usage.merge(report)
-        if merged != self._usage:
+        if (merged := self._usage.merge(report)) != self._usage:
             self._usage = merged
             yield merged
 

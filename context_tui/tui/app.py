@@ -479,8 +479,7 @@ class ContextTuiApp(App[None]):
     def _find_newest_session(self) -> None:
         from context_tui.library.discovery import find_newest_session
 
-        entry = find_newest_session()
-        if entry is not None:
+        if (entry := find_newest_session()) is not None:
             self.call_from_thread(self._follow_newest, entry)
 
     def _follow_newest(self, entry: SessionEntry) -> None:

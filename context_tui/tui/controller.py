@@ -373,10 +373,13 @@ class Controller:
 
     def move_to_jump_point(self, step: int) -> None:
         """Move the planning point to the next (+1) or previous (-1) jump point, wrapping around."""
-        point = find_next_jump(self.jump_points, self.view.point, step)
+        no_points = "No jump points: this policy never fires here"
+        self._plan_at_next(self.jump_points, step, "No other jump points", no_points)
+
+    def _plan_at_next(self, points: Sequence[JumpPoint], step: int, no_other: str, no_points: str) -> None:
+        point = find_next_jump(points, self.view.point, step)
         if point is None:
-            reason = f"No other jump points: {self.jump_points[0].reason}" if self.jump_points else ""
-            raise CommandRefused(reason or "No jump points: this policy never fires here")
+            raise CommandRefused(f"{no_other}: {points[0].reason}" if points else no_points)
         self.plan_before(point.at)
 
     def move_to_firing(self) -> None:
@@ -391,11 +394,7 @@ class Controller:
         """Move the planning point to the next (+1) or previous (-1) compaction that was recorded or inferred."""
         events = find_context_events(self.view.session)
         points = [JumpPoint(event.message, format_event_point(event)) for event in events if is_compaction(event)]
-        point = find_next_jump(points, self.view.point, step)
-        if point is None:
-            reason = f"It is the only recorded compaction: {points[0].reason}" if points else ""
-            raise CommandRefused(reason or "This recording holds no compaction")
-        self.plan_before(point.at)
+        self._plan_at_next(points, step, "It is the only recorded compaction", "This recording holds no compaction")
 
     # Replay
 

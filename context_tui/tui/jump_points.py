@@ -73,11 +73,8 @@ def find_next_changed(
     for distance in range(1, count + 1):
         at = (row + step * distance) % count
         message, block = rows.message[at], rows.block[at]
-        if (
-            block >= WHOLE_MESSAGE
-            and (listed_rows is None or at in listed_rows)
-            and marker.find_mark(message, block).verdict in CHANGED_VERDICTS
-        ):
+        is_listed = block >= WHOLE_MESSAGE and (listed_rows is None or at in listed_rows)
+        if is_listed and marker.find_mark(message, block).verdict in CHANGED_VERDICTS:
             return Location(message, block)
     return None
 

@@ -28,8 +28,7 @@ def find_text(text: str, needle: str, start: int = 0) -> int:
     for offset in range(start, len(text), LOWERCASE_CHUNK):
         chunk = text[offset : offset + LOWERCASE_CHUNK + len(needle) - 1]
         lower = chunk.lower()
-        index = lower.find(needle)
-        if index >= 0:
+        if (index := lower.find(needle)) >= 0:
             if len(lower) != len(chunk):  # the lower case of some letters has two characters
                 index = sum(end <= index for end in accumulate(len(char.lower()) for char in chunk))
             return offset + index

@@ -133,8 +133,7 @@ class View:
     @property
     def policy_params(self) -> Params:
         """The chosen policy's parameters; the defaults if the present settings are not valid."""
-        plan = self.plan
-        if plan is not None:
+        if (plan := self.plan) is not None:
             return plan.params  # type: ignore[return-value]
         try:
             return build_params(POLICIES[self.policy], self.get_settings(self.policy))
@@ -164,8 +163,7 @@ class View:
         definition = POLICIES[policy]
         if nested := find_nested_field(definition):
             names = list_nested_policies(definition, build_params(definition, values))
-            options = {name: dict(self.params[name]) for name in names if self.params.get(name)}
-            if options:
+            if options := {name: dict(self.params[name]) for name in names if self.params.get(name)}:
                 values[nested] = options
         return values
 

@@ -17,7 +17,7 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.agent_sdk import writer
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner
 from context_tui.formats.kit import heads, lines, values, writing
-from context_tui.formats.kit.blocks import extract_text
+from context_tui.formats.kit.blocks import are_results, extract_text
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file, list_only_session
 from context_tui.formats.kit.message_builder import FullCompactionRecord, MessageRecord, MetadataRecord, ParsedRecord
 from context_tui.formats.kit.usage import parse_anthropic_usage
@@ -45,10 +45,8 @@ Record = dict[str, Any]
 
 def is_stream_record(value: Record) -> bool:
     """Return whether a record is from a stream of events, and not from a Claude Code transcript."""
-    kind, inner_message = value.get("type"), value.get("message")
+    kind, inner_message = values.as_text(value.get("type")), value.get("message")
     if not isinstance(value.get("session_id"), str) or "parentUuid" in value or "sessionId" in value:
-        return False
-    if not isinstance(kind, str):
         return False
     if kind in values.SPEAKERS:
         return "content" in value or isinstance(inner_message, dict)
@@ -166,7 +164,7 @@ def _parse_message(record: Record, message: Record, role: Role) -> MessageRecord
     blocks = values.parse_blocks(message.get("content"))
     time = values.parse_time_ms(record.get("timestamp"))
     if role == Role.USER:
-        results = bool(blocks) and all(block.get("type") == "tool_result" for block in blocks)
+        results = are_results(blocks)
         synthetic = any(record.get(name) is True for name in ("is_synthetic", "isSynthetic"))
         text = blocks[0].get("text") if synthetic and blocks and blocks[0].get("type") == "text" else None
         summary = isinstance(text, str) and text.startswith(CLAUDE_CODE_SUMMARY)

@@ -70,7 +70,6 @@ class AnthropicFormat(document_scanner.DocumentFormat):
             return Claim(75, f"messages with blocks of type {anthropic_kinds[0]}")
         if "system" in run.members:
             return Claim(70, "a Messages request: a system prompt beside the messages")
-        model = run.get("model")
-        if isinstance(model, str) and model.startswith("claude"):
+        if isinstance(model := run.get("model"), str) and model.startswith("claude"):
             return Claim(60, "a request to a Claude model")
         return Claim(20, "a list of messages, of any provider")

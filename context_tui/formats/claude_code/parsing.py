@@ -184,8 +184,7 @@ def build_record(value: Any) -> Record:
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
     fields = {name: value[name] for name in _FIELD_TYPES if isinstance(value.get(name), _FIELD_TYPES[name])}
-    message = value.get("message")
-    if isinstance(message, dict):
+    if isinstance(message := value.get("message"), dict):
         parts = {name: message[name] for name in _MESSAGE_TEXTS if isinstance(message.get(name), str)}
         if "model" in parts:
             parts["model"] = truncate_name(parts["model"])
@@ -307,8 +306,7 @@ def parse_usage(value: Any, finished: bool, version: str | None) -> Usage | None
     hour_tokens = parse_tokens(split.get(_ONE_HOUR_WRITES), _ONE_HOUR_WRITES) if isinstance(split, dict) else None
     sizes = {name: parse_tokens(value.get(name), name) for name in _USAGE_FIELDS}
     parse_tokens(sum(sizes[name] for name in _USAGE_FIELDS[:3]), "the sum of input tokens")
-    creation = CacheCreation(hour_tokens)
-    return normalize_usage(ApiUsage(**sizes, cache_creation=creation), finished, version)
+    return normalize_usage(ApiUsage(**sizes, cache_creation=CacheCreation(hour_tokens)), finished, version)
 
 
 def find_cache_miss_reason(diagnostics: Any) -> str:

@@ -391,8 +391,7 @@ class ClaudeCodeScanner:
             if reply >= 0:
                 self._results_by_reply[reply] = message
                 self._parents[message] = reply
-        elif message < self._first_revised:
-            self._first_revised = message
+        self._first_revised = min(self._first_revised, message)
         return message
 
     def _append_injected(self, record: Record) -> int:

@@ -101,8 +101,7 @@ def _find_agent_in_result(content: ClaudeCodeContent, message: int, call_id: str
         if b'"agentId"' not in line or call_id.encode() not in line:
             continue
         with suppress(ValueError):
-            record = loads(line)
-            agent = values.as_object(values.as_object(record).get("toolUseResult")).get("agentId")
+            agent = values.as_object(values.as_object(loads(line)).get("toolUseResult")).get("agentId")
             answers = [block.get("tool_use_id") for block in extract_blocks(parse_line(line))]
             if isinstance(agent, str) and answers == [call_id]:
                 return agent

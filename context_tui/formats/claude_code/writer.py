@@ -191,8 +191,7 @@ class _Writer:
         if not is_nested_deeper(record, MAX_RECORD_DEPTH):
             return record
         self.losses.add("records written without fields that are nested too deeply")
-        message = record.get("message")
-        if isinstance(message, dict):
+        if isinstance(message := record.get("message"), dict):
             message["content"] = parsing.remove_deep_members(message.get("content"))
             record["message"] = parsing.remove_deep_values(message, MAX_RECORD_DEPTH)
         return parsing.remove_deep_values(record, MAX_RECORD_DEPTH)

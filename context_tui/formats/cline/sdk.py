@@ -158,9 +158,8 @@ class ClineSdkFormat(DocumentFormat):
     def read_runs(self, path: Path) -> list[Run]:
         """Return the session's messages, with the newest summary inserted where its compaction happened."""
         runs = super().read_runs(path)
-        compaction = (
-            values.as_object(read_json(_get_compaction_file(path))) if path.name.endswith(".messages.json") else {}
-        )
+        is_own_name = path.name.endswith(".messages.json")
+        compaction = values.as_object(read_json(_get_compaction_file(path)) if is_own_name else None)
         count, messages = compaction.get("source_message_count"), compaction.get("messages")
         if len(runs) == 1 and isinstance(count, int) and isinstance(messages, list) and messages:
             elements, summary = runs[0].elements, values.as_object(messages[0])

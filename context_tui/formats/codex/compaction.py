@@ -48,9 +48,8 @@ def parse_compaction(payload: Record) -> message_builder.ParsedRecord:
         if "guardian_history" in payload:
             return message_builder.MetadataRecord()
         text = as_text(payload.get("message")) or NO_SUMMARY
-        return message_builder.MessageRecord(
-            Role.USER, [build_text(text)], compaction=message_builder.FullCompactionRecord()
-        )
+        compaction = message_builder.FullCompactionRecord()
+        return message_builder.MessageRecord(Role.USER, [build_text(text)], compaction=compaction)
     history = _parse_history(payload)
     summary, *other_records = (message.part for message in history.messages)
     compaction = message_builder.FullCompactionRecord(context=tuple(history.order))

@@ -83,8 +83,7 @@ def find_bases(path: Path, meta: SessionMeta) -> tuple[list[tuple[Path, int]], s
     """
     bases, paths, reason = list[tuple[Path, int]](), {path}, ""
     while meta.continued_from and not reason:
-        base = find_rollout(path, meta.continued_from)
-        if base is None:
+        if (base := find_rollout(path, meta.continued_from)) is None:
             reason = "not in this file"
         elif base in paths:
             reason = f"left out: {base.name} continues itself"

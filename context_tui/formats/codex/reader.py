@@ -259,8 +259,8 @@ class CodexShape:
     def _place_token_count(self, payload: Record, parsed: ParsedRecord, time: int) -> ParsedRecord:
         """Assign usage to its reply, but ignore a token count that is repeated, estimated, or copied into a fork."""
         info = values.as_object(payload.get("info"))
-        is_new, summary_tokens = self._usage_order.is_new(info), self._take_summary_tokens(info)
-        if not is_new:
+        summary_tokens = self._take_summary_tokens(info)
+        if not self._usage_order.is_new(info):
             details = [CompactionDetailsRecord(summary_tokens=summary_tokens)] if summary_tokens else []
             return group_records(*list_cases(_replace_usage(parsed, None)), *details)
         self._replies.end_response()
@@ -396,7 +396,6 @@ def _parse_tools(value: Any) -> list[dict[str, Any]] | None:
     schemas = []
     for tool in values.list_objects(value):
         schema = values.as_object(tool.get("inputSchema") or tool.get("input_schema"))
-        schemas.append(
-            {name: values.parse_id(tool.get(name)) for name in ("name", "description")} | {"input_schema": schema}
-        )
+        names = {name: values.parse_id(tool.get(name)) for name in ("name", "description")}
+        schemas.append({**names, "input_schema": schema})
     return schemas or None

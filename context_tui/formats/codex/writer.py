@@ -77,7 +77,9 @@ def _find_content(session: Session) -> line_scanner.LineContent | None:
 def _list_record_items(record: Record) -> list[list[response_items.Item]]:
     line = parse_rollout_line(record)
     payload = values.as_object(line.payload)
-    return list_items(payload) if line.kind == "compacted" else [[payload] if line.kind == ITEM else []]
+    if line.kind == "compacted":
+        return list_items(payload)
+    return [[payload]] if line.kind == ITEM else [[]]
 
 
 class _Writer:

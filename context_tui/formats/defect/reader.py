@@ -114,7 +114,7 @@ class JournalShape:
             cleared_calls: list[str] | None = [] if place >= 0 else None
             if place < 0 and (place := _pop_place(bare_index.get(_format_bare_signature(each), []), next_place)) >= 0:
                 cleared_calls = _find_cleared_calls(old[place][1], each)
-            if place >= 0 and cleared_calls is not None:
+            if cleared_calls is not None:
                 cleared_keys += cleared_calls
                 history.append((old[place][0], each))
                 messages.append(message_builder.OmittedMessage())
@@ -125,11 +125,8 @@ class JournalShape:
                 messages.append(record)
         context, old_context = (tuple(key for key, _ in each) for each in (history, old))
         self._history, self._turn_end = history, len(history)
-        compacted = (
-            message_builder.FullCompactionRecord("snapshot", context=context)
-            if old and context != old_context
-            else None
-        )
+        is_compacted = bool(old) and context != old_context
+        compacted = message_builder.FullCompactionRecord("snapshot", context=context) if is_compacted else None
         snapshot = replace(parsed, messages=tuple(messages), compaction=compacted)
         clearing = message_builder.MicroCompactionRecord("microcompact", cleared_keys=tuple(cleared_keys))
         return message_builder.group_records(clearing, snapshot) if cleared_keys else snapshot
@@ -144,9 +141,8 @@ def parse_message(value: Any) -> message_builder.MessageRecord:
     if role is None or not isinstance(content, list | str):
         raise ValueError(f"not a message: unknown role {str(name)[:40]!r}, or no content")
     items = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    return message_builder.MessageRecord(
-        role, [_parse_block(item) if isinstance(item, dict) else item for item in items]
-    )
+    blocks = [_parse_block(item) if isinstance(item, dict) else item for item in items]
+    return message_builder.MessageRecord(role, blocks)
 
 
 class SnapshotShape(DocumentShape):

@@ -67,10 +67,8 @@ class GeminiLineShape:
             if isinstance(message, MessageRecord):
                 message = replace(message, version=_summarize_message([first_record, *other_records]).version)
             return group_records(ReplacementRecord(key), message, *other_records)
-        changed = record.get("$set")
-        if isinstance(changed, dict):
-            messages = changed.get("messages")
-            if isinstance(messages, list) and messages:
+        if isinstance(changed := record.get("$set"), dict):
+            if isinstance(messages := changed.get("messages"), list) and messages:
                 return _parse_history(messages)
             model = parse_id(as_object(changed.get(SIZE_NOTE)).get("model"))
             return MetadataRecord(model=model, size_basis=parse_size_note(changed))
@@ -202,7 +200,7 @@ def _parse_user_message(message: dict[str, Any], time: int) -> MessageRecord:
 
 def _parse_history(messages: list[Any]) -> HistoryRecord:
     """Parse a rewritten history. Its messages may be compressed to a summary, lack results, or include new ones."""
-    objects = [message for message in messages if isinstance(message, dict)]
+    objects = list_objects(messages)
     ids = {parse_id(message.get("id")) for message in objects}
     objects = [_drop_results(each) if f"{parse_id(each.get('id'))}_response" in ids else each for each in objects]
     calls = (call for message in objects for call in list_objects(message.get("toolCalls")))
@@ -280,8 +278,7 @@ def _find_answered_calls(parts: Iterable[MessageRecord | OmittedMessage]) -> Ite
 
 def _find_masked_calls(parts: list[MessageRecord]) -> Iterator[str]:
     for block in (block for block in _list_blocks(parts) if block.get("type") == "tool_result"):
-        body = block.get("content")
-        if isinstance(body, str) and body.lstrip().startswith(MASKED_START):
+        if isinstance(body := block.get("content"), str) and body.lstrip().startswith(MASKED_START):
             yield parse_id(block.get("tool_use_id"))
 
 

@@ -201,8 +201,7 @@ def _append_response(run: Run, shape: DocumentShape) -> list[Element]:
         return run.elements
     if run.elements:
         with suppress(ValueError):
-            newest = decode_element(run.elements[-1])
-            if isinstance(newest, dict):
+            if isinstance(newest := decode_element(run.elements[-1]), dict):
                 messages = [message_builder.find_message(shape.parse(each, -1)) for each in (newest, response)]
                 own_blocks, response_blocks = (message.blocks if message else [] for message in messages)
                 if own_blocks == response_blocks:

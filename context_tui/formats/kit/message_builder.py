@@ -270,9 +270,8 @@ def _validate(record: RecordCase) -> RecordCase:
 def _validate_message(record: MessageRecord) -> MessageRecord:
     kinds = type(record.role), type(record.blocks), type(record.time)
     if kinds != (Role, list, int):
-        raise ValueError(
-            f"its role, blocks, time are {', '.join(kind.__name__ for kind in kinds)}, not Role, list, int"
-        )
+        names = ", ".join(kind.__name__ for kind in kinds)
+        raise ValueError(f"its role, blocks, time are {names}, not Role, list, int")
     usage, notes = parse_usage_or_note(_validate_usage, record.usage)
     blocks = [*map(parse_block, record.blocks)]
     if not notes and all(map(is_, blocks, record.blocks)):

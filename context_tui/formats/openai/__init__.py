@@ -32,7 +32,7 @@ class OpenAIFormat(DocumentFormat):
             return Claim(85, "a Chat Completions request: function schemas")
         if find_reply(run):
             return Claim(85, "a Chat Completions request with its response")
-        messages = [message for message in run.elements if isinstance(message, dict)]
+        messages = list_objects(run.elements)
         if any(message.get("role") in ("tool", "function") for message in messages):
             return Claim(85, "messages of role tool")
         if any(message.get("tool_calls") or message.get("function_call") for message in messages):
@@ -49,7 +49,6 @@ def _make_weak_claim(run: Run, messages: list[dict[str, Any]]) -> Claim:
         return Claim(72, "a developer message in the list")
     if "system" in roles:
         return Claim(50, "a system message in the list")
-    model = run.get("model")
-    if isinstance(model, str) and model.startswith(("gpt-", "o1", "o3", "o4")):
+    if isinstance(model := run.get("model"), str) and model.startswith(("gpt-", "o1", "o3", "o4")):
         return Claim(60, "a request to an OpenAI model")
     return Claim(10, "a list of messages, of any provider")

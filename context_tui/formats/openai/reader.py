@@ -123,10 +123,7 @@ def parse_schemas(tools: Any) -> list[dict[str, Any]]:
 
 def parse_thinking(value: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the thinking in an assistant message: its blocks in Anthropic's form, one block of text, or [] if none."""
-    blocks = value.get("thinking_blocks")
-    if isinstance(blocks, list) and (
-        thinking := values.parse_blocks([block for block in blocks if isinstance(block, dict)])
-    ):
+    if thinking := values.parse_blocks(values.list_objects(value.get("thinking_blocks"))):
         return thinking
     texts = (value.get("reasoning_content"), value.get("reasoning"))
     return [{"type": "thinking", "thinking": text} for text in texts if isinstance(text, str) and text][:1]

@@ -48,8 +48,7 @@ def write_request(session: Session, path: Path) -> Losses:
     tools = [{"type": "function", "function": _build_function(tool)} for tool in schemas if _is_function(tool)]
     losses.add("tools left out that are not functions", len(schemas) - len(tools))
     model = {"model": session.facts.model} if session.facts.model else {}
-    request = {**model, "messages": messages, **({"tools": tools} if tools else {})}
-    write_json(request, path)
+    write_json({**model, "messages": messages, **({"tools": tools} if tools else {})}, path)
     count_injected_losses(session, losses)
     return losses
 
@@ -100,8 +99,7 @@ def _build_tool_message(result: Block, losses: Losses) -> tuple[Message, list[Bl
     elif body is not None and not isinstance(body, str):
         content = compact_text(body)
         losses.add("JSON results turned into text")
-    message = {"role": "tool", "tool_call_id": str(result.get("tool_use_id") or ""), "content": content}
-    return message, images
+    return {"role": "tool", "tool_call_id": str(result.get("tool_use_id") or ""), "content": content}, images
 
 
 def _build_content(blocks: list[Block]) -> str | list[Block]:

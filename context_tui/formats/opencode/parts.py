@@ -131,9 +131,8 @@ def _parse_assistant(info: Value, parts: list[Value], notes: list[str]) -> Parse
     messages: list[MessageRecord] = []
     time = parse_time(info, "created")
     for number, step in enumerate(steps):
-        usage, unread = values.parse_usage_or_note(
-            parse_opencode_usage, step.usage if len(steps) > 1 else info.get("tokens")
-        )
+        recorded = step.usage if len(steps) > 1 else info.get("tokens")
+        usage, unread = values.parse_usage_or_note(parse_opencode_usage, recorded)
         notes += unread
         if info.get("summary") is True:  # the usage is of the previous context, even if the summary failed
             usage = None
@@ -191,8 +190,7 @@ def _parse_result(state: Value, *, is_finished: bool) -> Block | None:
     match state.get("status"):
         case "completed":
             files = [*map(_parse_file, values.list_objects(state.get("attachments")))]
-            output = state.get("output")
-            output = "" if output is None else output
+            output = "" if state.get("output") is None else state["output"]
             return {"content": [build_text(values.parse_id(output)), *files] if files else output}
         case "error":
             metadata = values.as_object(state.get("metadata"))

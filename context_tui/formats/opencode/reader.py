@@ -112,8 +112,7 @@ class OpencodeShape:
 
     def _find_compactions(self) -> Iterator[Compaction]:
         for summary in self._summaries:
-            request = self._compaction_requests.get(summary.parent)
-            if request is None:
+            if (request := self._compaction_requests.get(summary.parent)) is None:
                 if summary.messages:
                     yield Compaction(summary.messages.start, "full", None, summary.tokens, Spans(summary.messages))
             elif summary.finished and summary.messages:

@@ -117,8 +117,7 @@ class ExportSource:
 
     def list_ids(self) -> list[str]:
         """Return the indexes of the messages. If the document cannot be read now, use the messages read last."""
-        stamp = self.read_stamp()
-        if stamp != self._stamp:
+        if (stamp := self.read_stamp()) != self._stamp:
             try:
                 self._info, self._elements = read_export(self.path)
             except UnreadableSession:

@@ -118,12 +118,8 @@ def find_runs(values: list[documents.Element]) -> list[documents.Run]:
         values = elements
     if runs := documents.collect_runs(values, _parse_history, "holds no history"):
         return runs
-    if any(
-        "kind" in (documents.decode_members(each) or {}) or "source" in (documents.decode_members(each) or {})
-        for each in values
-    ):
-        return [documents.Run({}, values)]
-    return []
+    is_event_list = any({"kind", "source"} & (documents.decode_members(each) or {}).keys() for each in values)
+    return [documents.Run({}, values)] if is_event_list else []
 
 
 def _flatten_pairs(elements: list[documents.Element]) -> list[documents.Element]:

@@ -69,10 +69,9 @@ def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> Parse
             view.append(key)
             call = as_object(event.get("tool_call"))
             function_call = call if "function" in call else {"function": call}
-            reply_blocks = [*parse_thinking(event), *parse_content_blocks(event.get("thought"))]
             call_block = parse_call(function_call, parse_id(event.get("tool_call_id") or call.get("id")))
             call_block["name"] = call_block["name"] or parse_id(event.get("tool_name"))
-            blocks = [*reply_blocks, call_block]
+            blocks = [*parse_thinking(event), *parse_content_blocks(event.get("thought")), call_block]
             return MessageRecord(Role.ASSISTANT, blocks, time=time, message_id=response, usage=usage, key=key)
         case "ObservationEvent" | "UserRejectObservation" | "AgentErrorEvent":
             view.append(key)

@@ -149,8 +149,7 @@ class LegacyEventParser:
     # -- observations
 
     def _parse_observation(self, event: Event, kind: str, place: int) -> ParsedRecord:
-        extras = event.get("extras")
-        extras = extras if isinstance(extras, dict) else event
+        extras = recorded if isinstance(recorded := event.get("extras"), dict) else event
         text = values.parse_id(event.get("content"))
         if kind in UNCOUNTED_EVENTS:
             return MetadataRecord()
@@ -173,8 +172,7 @@ class LegacyEventParser:
         return MessageRecord(Role.USER, [result], has_results=True)
 
     def _find_call_id(self, event: Event, place: int) -> str:
-        metadata = event.get("tool_call_metadata")
-        if isinstance(metadata, dict):
+        if isinstance(metadata := event.get("tool_call_metadata"), dict):
             return values.parse_id(metadata.get("tool_call_id"))
         if (cause := event.get("cause")) is not None:
             call = f"event-{_format_key(cause, place)}"

@@ -131,8 +131,7 @@ def _build_reply(message: Message, model: str, usage: Usage | None, losses: Loss
 def _format_usage(usage: Usage) -> dict[str, Any]:
     written = usage.cache_write_5m + usage.cache_write_1h
     sizes = {"input": usage.fresh, "output": usage.output, "cacheRead": usage.cache_read, "cacheWrite": written}
-    free = dict.fromkeys((*sizes, "total"), 0)
-    return {**sizes, "totalTokens": sum(sizes.values()), "cost": free}
+    return {**sizes, "totalTokens": sum(sizes.values()), "cost": dict.fromkeys((*sizes, "total"), 0)}
 
 
 def _build_result(result: Block, tools: dict[str, str], losses: Losses) -> Message:

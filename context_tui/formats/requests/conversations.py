@@ -361,9 +361,8 @@ def _find_summary(
     for number, element in enumerate(elements[start : start + MAX_SUMMARY_PLACE], start):
         for text in _read_texts(owner, element):
             compact_text = _remove_whitespace(text)
-            if is_summary_start(text, by_assistant=False, first_block=True, first_message=True) or (
-                len(compact_text) > MIN_PROBED_LENGTH and any(probe in compact_text for probe in probes)
-            ):
+            has_probe = len(compact_text) > MIN_PROBED_LENGTH and any(probe in compact_text for probe in probes)
+            if has_probe or is_summary_start(text, by_assistant=False, first_block=True, first_message=True):
                 return SummaryMessage(number, compact_text)
     return None
 

@@ -116,8 +116,7 @@ class SessionFileRequests:
 
     def _read_body(self, request: dict[str, Any], reply: dict[str, Any] | None) -> RequestBody:
         hashes = self._lists[parse_id(request.get("id"))]
-        missing = sum(each not in self._messages for each in hashes)
-        if missing:
+        if missing := sum(each not in self._messages for each in hashes):
             raise ValueError(f"{missing:,} of its {len(hashes):,} messages are not in the file")
         members: dict[str, Element] = {
             name: msgspec.Raw(compact_json(value))

@@ -131,8 +131,7 @@ def group_aftermaths(rows: Sequence[SessionAftermath], get_name: Callable[[Sessi
     for name, group in groups.items():
         before = [each.before for each in group if each.before is not None]
         matched = [each.matched for each in group if each.matched is not None]
-        after = average_courses([each.after for each in group])
-        if after is not None:
+        if (after := average_courses([each.after for each in group])) is not None:
             means.append(GroupMeans(name, len(group), after, average_courses(before), average_courses(matched)))
     return sorted(means, key=lambda each: (-each.compactions, each.name))
 

@@ -148,9 +148,8 @@ def price_replay(
     end_calls = [resets[index] if index < len(resets) else count for index in next_resets]
     later_costs, unattributed = _compute_later_costs(groups, rewrites, end_calls, costs, baseline_costs)
     firings, all_rates = list[FiringPrice](), list[tuple[float, float]]()
-    for number, (group, rewrite, end, later_cost) in enumerate(
-        zip(groups, rewrites, end_calls, later_costs, strict=True)
-    ):
+    priced_groups = zip(groups, rewrites, end_calls, later_costs, strict=True)
+    for number, (group, rewrite, end, later_cost) in enumerate(priced_groups):
         next_call = groups[number + 1].call if number + 1 < len(groups) else end
         next_change = next_call if next_call < end else None
         rates = cache_costs.get_write_read_rates(group)

@@ -171,8 +171,7 @@ def compute_regret(replay: Replay, uses: UseIndex) -> Regret:
     for row in sorted(replay.removed_by_policy):
         tokens = remaining.count_removed_tokens(row)
         tokens_dropped += tokens
-        use = remaining.find_unsatisfied_use(row)
-        if use is not None:
+        if (use := remaining.find_unsatisfied_use(row)) is not None:
             place = facts.block_message[row], facts.ordinal(row), row, replay.removed_by_policy[row]
             later = use.message, facts.ordinal(use.block)
             cases.append(RegretCase(use.tier, *place, *later, use.needle, use.evidence, tokens))

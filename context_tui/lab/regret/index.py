@@ -168,8 +168,7 @@ def _find_recorded_removals(recording: Recording, recorded: CompactionHandling) 
         history.update(event)
     unsent = (message for message, is_sent in enumerate(recording.is_sent) if not is_sent)
     absent = chain(unsent, recording.undoable_messages if recorded == "ignore" else ())
-    facts = recording.session.facts
-    unsent_rows = (row for message in absent for row in facts.blocks_of(message))
+    unsent_rows = (row for message in absent for row in recording.session.facts.blocks_of(message))
     return {**history.removed_by_recording, **dict.fromkeys(unsent_rows, 0)}
 
 

@@ -152,8 +152,7 @@ def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
         return CallEffect(changed_paths=(target[1],), written_text=text)
     if len(command) > MAX_COMMAND_LENGTH:
         return CallEffect()
-    script = extract_powershell_script(command) or (command if powershell else "")
-    if script:
+    if script := extract_powershell_script(command) or (command if powershell else ""):
         files = find_powershell_reads(script)
         return CallEffect() if files is None else CallEffect(f"$ {' '.join(script.split())}", tuple(files))
     command_line = _REDIRECTIONS.sub(" ", command)
@@ -162,11 +161,8 @@ def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
     if changed:
         replaced = tuple(match[1] for match in _SED_SUBSTITUTION.findall(command))
         return CallEffect(changed_paths=changed, replaced_texts=replaced)
-    if (
-        not pieces
-        or _UNSAFE_SHELL_SYNTAX.search(_AWK_PROGRAM.sub("awk", command_line))
-        or not all(map(_is_read_only, pieces))
-    ):
+    is_unsafe = _UNSAFE_SHELL_SYNTAX.search(_AWK_PROGRAM.sub("awk", command_line)) is not None
+    if not pieces or is_unsafe or not all(map(_is_read_only, pieces)):
         return CallEffect(changed_paths=tuple(_REDIRECTION_TARGET.findall(command_line)))
     folder, reads = "", []
     for piece in pieces:
@@ -291,8 +287,7 @@ _UNSAFE_POWERSHELL_SYNTAX = re.compile(r"[`<>{}@]|\$\(|-wait\b", re.IGNORECASE)
 
 def extract_powershell_script(command: str) -> str:
     """Return the PowerShell or cmd script that a command line runs, or an empty string if it runs none."""
-    invocation = _POWERSHELL_INVOCATION.match(command)
-    if invocation:
+    if invocation := _POWERSHELL_INVOCATION.match(command):
         script = invocation[1].strip()
         return script[1:-1] if len(script) > 1 and script[0] == script[-1] and script[0] in "\"'" else script
     return command if _CMDLET.search(command) else ""

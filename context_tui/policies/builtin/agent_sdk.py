@@ -74,8 +74,7 @@ class AgentSdkPrune(_AgentSdkPolicy):
 
     def trigger(self, state: RuntimeState, params: AgentSdkPruneParams) -> Trigger:
         threshold = params.context_budget * params.threshold_pct // 100
-        limit_text = f"{params.threshold_pct}% of {params.context_budget:,}"
-        return check_input_tokens(state, threshold, limit_text)
+        return check_input_tokens(state, threshold, f"{params.threshold_pct}% of {params.context_budget:,}")
 
     def plan(self, context: Context, params: AgentSdkPruneParams, state: RuntimeState) -> Plan:
         facts, end, longest = context.facts, len(context) - params.preserve_tail, params.max_chars

@@ -46,8 +46,7 @@ class Chain(BasePolicy):
             if name == self.name or name not in POLICIES:
                 names = ", ".join(policy for policy in POLICIES if policy != self.name)
                 raise PlanError(f"chain: unknown policy {name!r}; available: {names}")
-        duplicates = [name for name in params.policies if params.policies.count(name) > 1]
-        if duplicates:
+        if duplicates := [name for name in params.policies if params.policies.count(name) > 1]:
             raise PlanError(f"chain: {duplicates[0]} is named twice; name it once")
         for name in params.options:
             if name not in params.policies:

@@ -116,8 +116,9 @@ class DefectMicrocompact(_DefectPolicy):
             return build_empty_plan(self.name, params, context, trigger, reason)
         end = find_protected_start(context, keep)
         results = sums.results
+        older_count = bisect_left(results.position, end)
         numbers = _find_larger_numbers(context, minimum)
-        numbers = numbers[: bisect_left(numbers, bisect_left(results.position, end))]
+        numbers = numbers[: bisect_left(numbers, older_count)]
         rows = [results.block[number] for number in numbers]
         saved = sum([results.tokens[number] for number in numbers]) - len(rows) * CLEARED_TOKENS
 
@@ -132,11 +133,9 @@ class DefectMicrocompact(_DefectPolicy):
 
         make_plan = partial(Plan, self.name, params, context, trigger, keep_reason=find_keep_reason)
         if not rows:
-            positions = sums.results.position
-            count = bisect_left(positions, end)
-            no_results = f"no tool results before the last {keep:,} turns" if positions else "no tool results"
-            too_small = f"none of the {count:,} older results is larger than {minimum:,} tokens"
-            return make_plan(reason=too_small if count else no_results, tokens_saved=0)
+            no_results = f"no tool results before the last {keep:,} turns" if results.position else "no tool results"
+            too_small = f"none of the {older_count:,} older results is larger than {minimum:,} tokens"
+            return make_plan(reason=too_small if older_count else no_results, tokens_saved=0)
         changes = UniformChanges(rows, Change("clear", CLEARED_BODY, self.name))
         report = {"tokens_before": sums.total, "tokens_after": sums.total - saved, "cleared": len(rows)}
         return make_plan(changes, report=report, tokens_saved=saved)
@@ -261,8 +260,7 @@ class DefectCompact(_DefectPolicy):
         sums, trigger = index_context(context), self.trigger(state, params)
         budget = compute_tail_budget(self.compute_hard_limit(state, params))
         starts = sums.turn_starts
-        by_assistant = params.assistant_boundary and (not starts or starts[-1] == 0)
-        if by_assistant:
+        if params.assistant_boundary and (not starts or starts[-1] == 0):
             starts = [position for position in sums.assistants if position > 0]
         cut = find_boundary(sums, starts, budget)
         if cut == 0:
@@ -271,10 +269,9 @@ class DefectCompact(_DefectPolicy):
             if not params.assistant_boundary:
                 reason += " (assistant_boundary would cut within it)"
             return build_empty_plan(self.name, params, context, trigger, reason)
-        is_over_budget = sums.total - sums.prefix[cut] > budget
-        tail = KeepReason(VerdictCode.TAIL, f"in the tail of at most {budget:,} tokens")
-        newest = KeepReason(VerdictCode.NEWEST_TURN, f"the newest turn, though over {budget:,} tokens")
-        keep_reason = newest if is_over_budget else tail
+        keep_reason = KeepReason(VerdictCode.TAIL, f"in the tail of at most {budget:,} tokens")
+        if sums.total - sums.prefix[cut] > budget:
+            keep_reason = KeepReason(VerdictCode.NEWEST_TURN, f"the newest turn, though over {budget:,} tokens")
         return Plan(
             self.name,
             params,

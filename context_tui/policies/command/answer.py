@@ -218,8 +218,7 @@ class AnswerReader:
         if holds_summary and not mark:
             raise ProgramError(f"a summary has no {SUMMARY_PLACE} in its text")
         prefix, suffix = (prefix, suffix) if holds_summary else (text, "")
-        insert = Insert(message["role"], place, prefix, suffix, holds_summary)
-        self.inserts.append(insert)
+        self.inserts.append(Insert(message["role"], place, prefix, suffix, holds_summary))
         name = message.get("id")
         self._pending.append((name if isinstance(name, str) else _name_insert(message), {"type": "text", "text": text}))
 

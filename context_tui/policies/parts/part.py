@@ -41,8 +41,7 @@ class RuleSetting(NamedTuple):
 def iterate_settings(part: Part, path: SettingPath = ()) -> Iterator[RuleSetting]:
     """Yield the settings in a part and its nested parts that are exposed as parameters, in field order."""
     for key, field in type(part).model_fields.items():
-        value = getattr(part, key)
-        if isinstance(value, Part):
+        if isinstance(value := getattr(part, key), Part):
             yield from iterate_settings(value, (*path, key))
         elif isinstance(value, tuple) and value and isinstance(value[0], Part):
             for number, element in enumerate(value):

@@ -71,8 +71,7 @@ class BlockSelection(NamedTuple):
 
 def is_already_cleared(context: Context, row: int, body_kind: BodyKind, marker: str) -> bool:
     """Return whether a block equals the marker, or has the marker's size if the block's text is not stored."""
-    body = context.replacements.get(row)
-    if body is not None:
+    if (body := context.replacements.get(row)) is not None:
         if body.source or body.removed:
             return True
         if body_kind == "inputs":

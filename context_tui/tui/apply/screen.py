@@ -407,28 +407,26 @@ class ApplyScreen(
 
     def _handle_failure(self, error: SummarizerError, draft: Draft | None) -> None:
         self._attempt = None
-        shown_draft = draft or self.shown_draft
-        if shown_draft is not None:
-            self._show_draft(shown_draft, Phase.FAILED)
-        else:
-            self.phase = Phase.FAILED
-            self._refresh_all()
+        self._show_remaining_draft(draft, Phase.FAILED, Phase.FAILED)
         self._set_status(f"✗ {error}{texts.format_partial_draft_notice(draft)}", "error")
+
+    def _show_remaining_draft(self, draft: Draft | None, phase: Phase, phase_without: Phase) -> None:
+        """Show the partial *draft* of an attempt that ended, or else the draft before it, if there is one."""
+        if (shown_draft := draft or self.shown_draft) is not None:
+            self._show_draft(shown_draft, phase)
+        else:
+            self.phase = phase_without
+            self._refresh_all()
 
     def action_cancel(self) -> None:
         attempt, self._attempt = self._attempt, None
         if attempt is None:
             return
         draft = attempt.stop()
-        shown_draft = draft or self.shown_draft
         if self._writer:
             self._writer.cancel()
         self._stop_notice = f"Stopped after {attempt.seconds:.0f} s"
-        if shown_draft is not None:
-            self._show_draft(shown_draft)
-        else:
-            self.phase = Phase.READY
-            self._refresh_all()
+        self._show_remaining_draft(draft, Phase.DONE, Phase.READY)
         self._set_status(f"{self._stop_notice}; the session is unchanged{texts.format_partial_draft_notice(draft)}")
 
     # Decision

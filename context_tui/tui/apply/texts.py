@@ -106,8 +106,7 @@ def format_checks(checks: Sequence[SummaryCheck]) -> Content:
     for check in failed:
         sign, style = ("✗", "$error") if check.severity == "error" else ("!", "$warning")
         lines.append(Content.assemble((f"{sign} ", style), sanitize_line(f"{check.label}: {check.detail}")))
-    passed_labels = ", ".join(check.label for check in checks if check.ok and check.label)
-    if passed_labels:
+    if passed_labels := ", ".join(check.label for check in checks if check.ok and check.label):
         lines.append(Content.assemble(("✓ ", "$success"), passed_labels))
     return Content("\n").join(lines)
 

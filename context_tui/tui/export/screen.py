@@ -88,11 +88,8 @@ class ExportScreen(RefusingScreen[files.ExportResult | None], WorkErrorHandler, 
         width = self._formats_label.content_size.width
         strip = build_choice_strip({name: name for name in self.formats}, self.format, width)
         self._formats_label.update(strip + about + Content(f"\n\n{self._describe_session()}"))
-        if (
-            self.result is None
-            and self.format not in self._loss_texts
-            and not files.is_copied(self.session, self.format)
-        ):
+        is_described = self.format in self._loss_texts or files.is_copied(self.session, self.format)
+        if self.result is None and not is_described:
             self._find_losses(self.format)
 
     def _describe_session(self) -> str:

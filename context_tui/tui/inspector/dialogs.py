@@ -58,8 +58,7 @@ async def go_to_message(inspector: InspectorScreen) -> None:
         inspector.show_notification("No messages in this session")
         return
     prompt = InputPrompt("Go to message", f"Enter 0 to {last:,}", check=lambda text: parse_message_number(text, last))
-    answer = await inspector.app.push_screen_wait(prompt)
-    if answer:
+    if answer := await inspector.app.push_screen_wait(prompt):
         inspector.go_to(Location(parse_message_number(answer, last)))
 
 
@@ -70,8 +69,7 @@ async def set_window(inspector: InspectorScreen) -> None:
     current = f"Now {window.tokens:,}{f' (or {sizes})' if sizes else ''}, {WINDOW_SOURCE_LABELS[window.source]}"
     hint = f"{current}; enter a size such as 200k or 1m, or nothing for the size in the file"
     prompt = InputPrompt("Context window in tokens", hint, str(window.tokens), check=parse_window_tokens)
-    answer = await inspector.app.push_screen_wait(prompt)
-    if answer is not None:
+    if (answer := await inspector.app.push_screen_wait(prompt)) is not None:
         inspector.run_command(inspector.controller.set_window, parse_window_tokens(answer))
 
 

@@ -93,8 +93,7 @@ class Minimap(Widget):
     def show(self, build_segments: Callable[[int], list[MapSegment]]) -> None:
         """Draw the segments that *build_segments* returns for the map's number of lines, now and after each resize."""
         self._build_segments = build_segments
-        segments = build_segments(self.size.height)
-        if segments != self._segments:
+        if (segments := build_segments(self.size.height)) != self._segments:
             self._segments, self._lines = segments, draw_map(segments)
             self.refresh()
 

@@ -83,9 +83,8 @@ class InspectorPanes:
     def draw_column_heads(self) -> None:
         """Draw the line above the timeline, with the filter, the sort order and the number of listed rows."""
         view, rows, count = self._controller.view, self._controller.rows, len(self._controller.listed_rows)
-        title = formatting.format_line(
-            ", ".join(filter(None, ["largest first" if view.by_size else "", view.filter.describe()]))
-        )
+        parts = ["largest first" if view.by_size else "", view.filter.describe()]
+        title = formatting.format_line(", ".join(filter(None, parts)))
         heads = self._screen.query_one(ColumnHeads)
         counts = (count, rows.listable_count) if title else None
         heads.show(title or "timeline", len(rows.first), counts, formatting.format_token_column(rows.token_table))

@@ -96,11 +96,8 @@ def build_history_columns(history: RequestHistory, width: int) -> list[HistoryCo
     count = len(history.tokens)
     if not count or width < 1:
         return []
-    events = list(history.events)
-    if len(events) > width // 4:
-        events = [event for event in events if event.glyph == NEW_CONTEXT_GLYPH]
-    if len(events) > width // 4:
-        events = []
+    new_contexts = [event for event in history.events if event.glyph == NEW_CONTEXT_GLYPH]
+    events = next((each for each in (history.events, new_contexts) if len(each) <= width // 4), [])
     edges = [0, *(event.request for event in events), count]
     room = width - len(events)
     columns: list[HistoryColumn | HistoryEvent] = []

@@ -229,8 +229,7 @@ class Scoreboard(LinesPane, can_focus=True):
         return lines
 
     def action_choose(self, rows: int) -> None:
-        names = [row.policy for row in self.rows]
-        if names:
+        if names := [row.policy for row in self.rows]:
             at = names.index(self.current) if self.current in names else 0
             self._choose_number(min(max(at + rows, 0), len(names) - 1))
 

@@ -124,8 +124,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     def on_mount(self) -> None:
         self.set_class(self.options.last_state.breakdown, "-parts")
-        loader = self.controller.loader
-        if loader is None:
+        if (loader := self.controller.loader) is None:
             self.controller.open_session(self.view.session)
             self.draw()
         else:
@@ -181,8 +180,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     def run_and_show(self, command: Callable[..., object], *arguments: Any) -> None:
         """Run a controller command, then show the text that it returns in a notification, or scroll to the rows."""
-        result = self.run_command(command, *arguments)
-        if isinstance(result, str) and result:
+        if isinstance(result := self.run_command(command, *arguments), str) and result:
             self.show_notification(result)
         elif isinstance(result, range) and result:
             self.query_one(Timeline).scroll_to_rows(result)
@@ -238,8 +236,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.notify(make_visible(text), markup=False, timeout=notices.NEWS_TIMEOUT_S)
 
     def action_follow(self, news: str = "Following the session as it is written; F stops") -> None:
-        loader = self.run_command(self.controller.toggle_following)
-        if loader is not None:
+        if (loader := self.run_command(self.controller.toggle_following)) is not None:
             self.jobs.follow(loader, self._show_read)
             self.notify(news, markup=False, timeout=notices.NEWS_TIMEOUT_S)
         elif not self.controller.is_following:
@@ -308,8 +305,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         """Go from a call to its subagent, or between a call and its result; return False if there is no such place."""
         if location.block < 0 and dialogs.request_subagents(self, location.message):
             return True
-        counterpart = self.view.find_counterpart(location)
-        if counterpart is not None:
+        if (counterpart := self.view.find_counterpart(location)) is not None:
             self.go_to(counterpart)
         return counterpart is not None
 
@@ -344,8 +340,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.action_policy(names[number - 1])
 
     def action_policies(self) -> None:
-        commands = [*dialogs.list_policy_commands(self)]
-        self.app.search_commands(commands, placeholder="Plan with which policy?")
+        self.app.search_commands([*dialogs.list_policy_commands(self)], placeholder="Plan with which policy?")
 
     def action_change_value(self, step: int) -> None:
         if self._require_visible_settings():
@@ -434,8 +429,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
     # Other screens
 
     def action_full_screen(self, name: str) -> None:
-        screen = self.run_command(build_full_screen, name, self.controller)
-        if screen is not None:
+        if (screen := self.run_command(build_full_screen, name, self.controller)) is not None:
             self.app.push_screen(screen, lambda command: self.run_and_show(command) if command else None)
 
     def action_back(self) -> None:

@@ -300,8 +300,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         offset = event.get_content_offset(self)
         if offset is None:
             return
-        line = offset.y + self.scroll_offset.y
-        if line < self.listed_count:
+        if (line := offset.y + self.scroll_offset.y) < self.listed_count:
             is_double, self.cursor = line == self.cursor and event.chain > 1, line
             if self.location.block == TURN_HEAD:
                 if is_double or offset.x < FOLD_SIGN_WIDTH:

@@ -116,13 +116,10 @@ class SessionListing:
             # Of two entries for a session, the one that names a listed parent is preferred.
             if entry.key not in unique_entries or _find_parent_key(entry) in keys:
                 unique_entries[entry.key] = entry
-        known_parents = self._known_parents
         parents = {
             key: parent
             for key, entry in unique_entries.items()
-            if (key in known_parents or entry.info.parent)
-            and (parent := known_parents.get(key) or _find_parent_key(entry)) in unique_entries
-            and parent is not None
+            if (parent := self._known_parents.get(key) or _find_parent_key(entry)) and parent in unique_entries
         }
         children: dict[SessionKey, list[SessionEntry]] = {}
         items_by_group: dict[str, list[SessionItem]] = {group: [] for group in GROUPS}
@@ -333,9 +330,9 @@ def _find_outermost(key: SessionKey, parents: Mapping[SessionKey, SessionKey]) -
 
 
 def _find_parent_key(entry: SessionEntry) -> SessionKey | None:
-    parent, file_prefix = entry.info.parent, f"{entry.info.path}#"
-    if not parent:
+    if not (parent := entry.info.parent):
         return None
+    file_prefix = f"{entry.info.path}#"
     if parent.startswith(file_prefix) and not os.path.exists(parent):
         return entry.key[0], parent.removeprefix(file_prefix)
     return os.path.abspath(parent), ""

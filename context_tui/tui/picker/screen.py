@@ -135,8 +135,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | str]):
         self._update_label("heading", self._heading + total)
         self._update_label("heads", format_heads(rows.columns))
         reason = NO_MATCH_TEXT if listing.items else "Looking for sessions…" if self.is_finding else EMPTY_TEXT
-        empty = self._update_label("empty", reason)
-        empty.display = not listing.lines
+        self._update_label("empty", reason).display = not listing.lines
         # An empty list takes no room; it stays displayed, because it has the focus.
         rows.set_class(not listing.lines, "-empty")
         if self._timer is not None:
@@ -171,12 +170,9 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | str]):
         self.rows.refresh_listing()
 
     def _read_titles(self, job: ThreadJob) -> None:
-        databases = [item.entry for item in self.listing.items if discovery.is_database(item.entry.info.path)]
-        if sessions := {
-            entry.key: discovery.list_database_sessions(entry)
-            for entry in databases
-            if not entry.info.id and entry.group in LOCAL_GROUPS
-        }:
+        entries = (item.entry for item in self.listing.items if item.entry.group in LOCAL_GROUPS)
+        databases = (each for each in entries if discovery.is_database(each.info.path) and not each.info.id)
+        if sessions := {each.key: discovery.list_database_sessions(each) for each in databases}:
             self.call_later(self._change_listing, partial(self.listing.replace_files, sessions))
         for item in self.listing.items:
             item.get_search_text()

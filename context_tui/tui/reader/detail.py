@@ -169,8 +169,7 @@ class Detail(ReadingPane):
 
     def _wrap_visible(self, *, everything: bool = False) -> None:
         super()._wrap_visible(everything=everything)
-        code_texts = self._highlights.pop_queue()
-        if code_texts:
+        if code_texts := self._highlights.pop_queue():
             work = partial(compute_highlights, code_texts)
             start_work(self, "highlights", "highlight code", work, self._store_highlights)
 

@@ -46,8 +46,7 @@ def find_edits(arguments: Any) -> list[tuple[str, str]]:
     """Return (old, new) texts for the edits that a tool call makes, or [] if it edits nothing."""
     if not isinstance(arguments, Mapping):
         return []
-    edits = arguments.get("edits")
-    if isinstance(edits, list):
+    if isinstance(edits := arguments.get("edits"), list):
         return [pair for edit in edits for pair in find_edits(edit)]
     new = _get_first_text(arguments, _NEW_TEXT_KEYS)
     return [] if new is None else [(_get_first_text(arguments, _OLD_TEXT_KEYS) or "", new)]
@@ -220,8 +219,7 @@ def find_first_match(parts: Iterable[TextPart], needle: str) -> tuple[int, int] 
         if part.style not in SEARCHED_STYLES:
             previous_text = ""
             continue
-        index = find_text(previous_text + part.text, needle)
-        if index >= 0:
+        if (index := find_text(previous_text + part.text, needle)) >= 0:
             length = len(previous_text)
             return (number - 1, index) if index < length else (number, index - length)
         previous_text = part.text if part.continues else ""
@@ -309,8 +307,7 @@ def _find_file_language(facts: Facts, row: int) -> str:
 
 
 def _build_thinking(block: RawBlock, extent: TextExtent, rendering: RenderOptions) -> Iterator[TextPart]:
-    text = str(block.get("thinking") or "")
-    if text:
+    if text := str(block.get("thinking") or ""):
         yield TextPart("thinking", "heading")
         yield from _build_prose(text, "quiet", extent, rendering)
         return
@@ -386,8 +383,7 @@ def _build_result(
 ) -> Iterator[TextPart]:
     if error:
         yield TextPart("the tool reported an error", "warning")
-    content = block.get("content")
-    if isinstance(content, list):
+    if isinstance(content := block.get("content"), list):
         for part in content:
             if isinstance(part, Mapping) and part.get("type") == "image":
                 yield TextPart(f"image: {formatting.describe_image(part)}", "heading")

@@ -191,8 +191,7 @@ class MessageReader:
 
     def _format_result_preview(self, row: int) -> str:
         facts = self.session.facts
-        use = facts.find_tool_use(row)
-        if use >= 0:
+        if (use := facts.find_tool_use(row)) >= 0:
             if self.is_huge(facts.block_message[use]):
                 return format_line(facts.tool_name(row))
             return self._format_call_preview(self.read_block(use))

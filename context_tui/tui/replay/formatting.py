@@ -84,8 +84,7 @@ def format_header(comparison: PolicyComparison, progress: float, width: int) -> 
 def format_backtest(comparison: PolicyComparison, width: int) -> str:
     """Format the number of recorded full compactions at which the agent's policy fires; "" if none is testable."""
     for backtest in comparison.backtests:
-        testable = [each for each in backtest.results if each.testable and each.kind == "full"]
-        if testable:
+        if testable := [each for each in backtest.results if each.testable and each.kind == "full"]:
             hit_text = f"{sum(each.is_hit for each in testable)} of {len(testable)}"
             return f"{backtest.policy} fires at {hit_text}" if width >= WIDE_HEADER_CELLS else f"back-test {hit_text}"
     return ""
@@ -255,11 +254,10 @@ def _find_firing_price(study: Study, firing: Firing) -> FiringPrice:
 def _format_price_lines(study: Study, firing: Firing, width: int) -> Iterator[list[Run]]:
     cost, all_cases = _find_firing_price(study, firing), map(study.regret.cases.__getitem__, study.find_cases(firing))
     cases = [case for case in all_cases if case.is_needed]
-    is_saving = cost.cost < 0
     price = format_saving(-cost.cost, study.price.rate_table.unit, with_unit=True)
     parts: list[tuple[int, Run]] = [
         (9, ("  price", MUTED)),
-        (8, (price, GOOD if is_saving else WARN)),
+        (8, (price, GOOD if cost.cost < 0 else WARN)),
         (6, (_format_verdict(cost), "")),
         (7, (f"{len(cases):,} needed later", WARN if cases else MUTED)),
     ]

@@ -73,6 +73,5 @@ class ChartsView(LinesPane, can_focus=True):
                 self._post_pointed_call(event, self.charts.find_lane_number(self._last_y))
 
     def _post_pointed_call(self, event: events.MouseEvent, number: int | None) -> None:
-        call = self.charts.find_call(event.x - self.gutter.left)
-        if call is not None:
+        if (call := self.charts.find_call(event.x - self.gutter.left)) is not None:
             self._point_at(call, number)

@@ -200,8 +200,7 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Remember which side has the focus, so that enter opens that side."""
-        side = (event.widget.id or "").removeprefix("regrets-")
-        if side in SIDES:
+        if (side := (event.widget.id or "").removeprefix("regrets-")) in SIDES:
             self._select_side(side)
 
     @when_ready

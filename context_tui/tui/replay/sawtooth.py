@@ -167,8 +167,7 @@ def _draw_trace(canvas: Canvas, sawtooth: Sawtooth, scale: ChartScale, rows: int
     if not any(sawtooth.recorded_sizes):
         return
     for x in range(scale.width):
-        values = [size for call in scale.get_calls(x) if (size := sawtooth.recorded_sizes[call])]
-        if values:
+        if values := [size for call in scale.get_calls(x) if (size := sawtooth.recorded_sizes[call])]:
             y = compute_line(max(values), scale, rows)
             if canvas.get_glyph(GUTTER + x, y) in (" ", SHADE):
                 canvas.write(GUTTER + x, y, TRACE, BOLD)
@@ -178,8 +177,7 @@ def choose_sign(sawtooth: Sawtooth, calls: range) -> str:
     """Return the most important sign among the calls in a column, or "" if they have none."""
     if any(call in sawtooth.firing_calls for call in calls):
         return FIRING_SIGN
-    event_signs = {sawtooth.event_signs[call] for call in calls if call in sawtooth.event_signs}
-    if event_signs:
+    if event_signs := {sawtooth.event_signs[call] for call in calls if call in sawtooth.event_signs}:
         return COMPACTION_SIGN if COMPACTION_SIGN in event_signs else CLEARING_SIGN
     if any(sawtooth.sizes[call] > sawtooth.windows[call] for call in calls):
         return OVERFLOW_SIGN

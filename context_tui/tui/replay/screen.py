@@ -123,8 +123,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
             runs = [(shorten_at_word(reason + share, width), ""), (remedy, MUTED)]
             return Charts([*([[]] * (height // 2 - 1)), *([run] for run in runs)])
         charts = draw_charts(comparison, self.zoom, width, height)
-        legend = formatting.format_legend(charts.signs, width - 4)
-        if legend != self._legend:
+        if (legend := formatting.format_legend(charts.signs, width - 4)) != self._legend:
             self._legend = legend
             self.query_one(ChartsView).border_title = Content.assemble(*legend)
         return charts
@@ -135,13 +134,11 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
             return []
         lines = [formatting.format_call_line(comparison, width)]
         preview = self.controller.reader.format_preview
-        firings = [
-            list(formatting.format_firing_lines(comparison, firing, width, preview))
-            for firing in comparison.get_firings(comparison.call)
-        ]
+        firings = comparison.get_firings(comparison.call)
         if not firings:
             lines += formatting.format_nearest_firings(comparison, width)
-        for firing_lines in firings:
+        for firing in firings:
+            firing_lines = list(formatting.format_firing_lines(comparison, firing, width, preview))
             lines += firing_lines[:2] if len(firings) > 1 else firing_lines
         lines[2:2] = formatting.format_event_lines(comparison, width)
         return lines[:height]
@@ -373,10 +370,9 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     def action_policy_number(self, number: int) -> None:
         names = self.controller.view.listed_policies
-        if number > len(names):
-            return
-        self.comparison.choose_policy(names[number - 1])
-        self.draw()
+        if number <= len(names):
+            self.comparison.choose_policy(names[number - 1])
+            self.draw()
 
     def action_add(self) -> None:
         if len(self.comparison.lanes) >= MAX_POLICIES:

@@ -84,8 +84,7 @@ class ConfigurationScreen(TextScreen[None]):
 
 def build_firing_parts(comparison: PolicyComparison) -> Iterator[TextPart]:
     """Yield the totals and firings for each compared policy, with sizes in tokens."""
-    result = next((lane.result for lane in comparison.lanes if lane.result), None)
-    if result is not None:
+    if (result := next((lane.result for lane in comparison.lanes if lane.result), None)) is not None:
         calls, baseline = format_count(comparison.call_count, "call"), BASELINE_NAMES[comparison.settings.recorded]
         peak = max(result.replay.baseline, default=0)
         text = f"{calls}, sizes in tokens; {baseline}: peak {peak:,}, sent {result.baseline_tokens:,}\n"

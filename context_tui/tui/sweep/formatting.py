@@ -191,8 +191,7 @@ def _format_totals(board: SweepBoard, totals: Totals, width: int) -> list[Run]:
             *([f"{_format_difference(regret)} {regret_name}"] if regret else []),
         ]
         if totals.cost and current.cost:
-            extra_cost = totals.extra_cost - current.extra_cost
-            differences.append(_format_cost_change(board, extra_cost))
+            differences.append(_format_cost_change(board, totals.extra_cost - current.extra_cost))
         if firings:
             differences.append(f"{_format_difference(firings)} {'firing' if abs(firings) == 1 else 'firings'}")
         point, current_point = points.get(totals.setting), points.get(current.setting)

@@ -284,8 +284,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
 
     def _click_table(self, line: int, x: int, is_double: bool) -> None:
         if line == 0:
-            order = self._get_table_layout(self._table_pane.content_size.width).find_order(x)
-            if order:
+            if order := self._get_table_layout(self._table_pane.content_size.width).find_order(x):
                 self.board.set_order(order)
                 self.draw()
             return

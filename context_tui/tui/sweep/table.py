@@ -114,8 +114,7 @@ def compute_layout(board: SweepBoard, width: int) -> TableLayout:
         numbers, is_full = _measure_numbers(columns, totals, False), False
     numbers = drop_columns(numbers, room - min_cells, lambda each: each[1], lambda each: each[0].rank, at_least=2)
     room = max(room - _sum_widths(numbers), min_cells)
-    max_cells = max(all_cells, MIN_NAME_CELLS)
-    name_cells = min(room, max_cells)
+    name_cells = min(room, max(all_cells, MIN_NAME_CELLS))
     dominators = {*board.sweep.dominance.dominated_by.values()}
     dominator_cells = max((len(format_setting_values(board, name)) for name in dominators), default=MIN_NAME_CELLS)
     if dominator_cells > room - name_cells - 2:

@@ -98,8 +98,7 @@ def shorten_middle(text: str, width: int) -> str:
         if cell_len(character + tail) > (width - 1) // 2:
             break
         tail = character + tail
-    head = set_cell_size(text, width - 1 - cell_len(tail)).rstrip()
-    return head + ELLIPSIS + tail
+    return set_cell_size(text, width - 1 - cell_len(tail)).rstrip() + ELLIPSIS + tail
 
 
 def shorten_path(path: str, width: int) -> str:

@@ -200,10 +200,9 @@ class ReadingPane(ScrollView, can_focus=True):
         self, selection: Selection, index: int, span: tuple[int, int]
     ) -> tuple[layout.LineColumn, int, int]:
         line, start = self._lines[min(index, len(self._lines) - 1)], selection.start
-        start_line = self._lines[start.y] if start is not None and start.y < len(self._lines) else None
-        is_right = (
-            start_line is not None and start is not None and layout.is_in_right_column(start_line, start.x, self._width)
-        )
+        is_right = False
+        if start is not None and start.y < len(self._lines):
+            is_right = layout.is_in_right_column(self._lines[start.y], start.x, self._width)
         column = layout.get_column(line, self._width, is_right=is_right)
         return column, *column.clip_selection(span[0], span[1] if span[1] >= 0 else 1 << 30)
 
@@ -232,8 +231,7 @@ class ReadingPane(ScrollView, can_focus=True):
         are_headings = [line.style == "heading" for line in self._lines]
         # Only the first line of a heading counts.
         starts = [n for n, is_heading in enumerate(are_headings) if is_heading and not (n and are_headings[n - 1])]
-        targets = [n for n in starts if (n > top if step > 0 else n < top)]
-        if targets:
+        if targets := [n for n in starts if (n > top if step > 0 else n < top)]:
             self.scroll_to(y=targets[0] if step > 0 else targets[-1], animate=False)
 
     def _compute_content_width(self) -> int:

@@ -18,7 +18,7 @@ from context_tui.formats.codex.rollout import ITEM, META, RolloutLine, parse_rol
 from context_tui.formats.kit import line_scanner, response_items, values, writing
 from context_tui.formats.kit.size_note import build_size_note
 from context_tui.session.blocks import bytes_to_tokens
-from context_tui.session.facts import epoch_at
+from context_tui.session.facts import Facts, epoch_at
 from context_tui.session.losses import Losses
 from context_tui.session.memory import Origin, collect_models, collect_usage, find_origin, find_recording
 from context_tui.session.session import Session
@@ -162,13 +162,11 @@ class _Writer:
         facts = recording.facts
         origins = [each for message in order if isinstance(each := find_origin(self._session, message), Origin)]
         point = max((origin.message for origin in origins), default=-1) + 1
-        epoch, unchanged = epoch_at(facts, point), {origin.message for origin in origins if not origin.texts}
-        missing = {*epoch.prefix, *range(epoch.start, point)} - unchanged
-        blocks = (block for message in missing for block in facts.blocks_of(message))
-        if not point or any(writing.list_injected(facts, blocks)):
+        if not point or _lacks_injected_text(facts, point, origins):
             return []
+        start = facts.first_record[epoch_at(facts, point).message]
         states, end = list[Record](), facts.first_record[point] if point < len(recording) else len(facts.record_kind)
-        for line in _iterate_metadata(recording, range(end - 1, facts.first_record[epoch.message], -1)):
+        for line in _iterate_metadata(recording, range(end - 1, start, -1)):
             states += [line.payload] if line.kind == "world_state" else []
             if states and states[-1].get("full"):
                 return states[::-1]
@@ -236,6 +234,13 @@ class _Writer:
                 **({"model_context_window": window} if window else {}),
             },
         }
+
+
+def _lacks_injected_text(facts: Facts, point: int, origins: Iterable[Origin]) -> bool:
+    """Return whether *origins* lack a message with injected text, unchanged, of the context before message *point*."""
+    epoch, unchanged = epoch_at(facts, point), {origin.message for origin in origins if not origin.texts}
+    missing = {*epoch.prefix, *range(epoch.start, point)} - unchanged
+    return any(writing.list_injected(facts, (block for message in missing for block in facts.blocks_of(message))))
 
 
 def _iterate_metadata(recording: Session, rows: Iterable[int]) -> Iterator[RolloutLine]:

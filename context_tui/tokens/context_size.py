@@ -201,7 +201,9 @@ def measure_context(context: Context, token_table: TokenTable | None = None) -> 
 def _measure_context(context: Context, table: TokenTable | None) -> ContextAccount:
     facts, basis = context.facts, context.facts.size_basis
     content, requests = _measure_content(context, table), count_requests_before(context)[-1]
-    [fixed] = measure_fixed(facts, table, [context.at])
+    row = _find_put_back_request(context)
+    points = facts.request_message[row] if row >= 0 else context.at, context.at
+    fixed_earlier, fixed = measure_fixed(facts, table, points)
     recorded, appended = _find_recorded_size(context, table)
     if recorded is not None:  # what was cleared since may measure more than the request recorded
         appended = max(appended, min(fixed - recorded, 0))
@@ -211,7 +213,8 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
         unaccounted, put_back = _measure_unaccounted_in_copy(basis, facts, table, requests), basis.put_back
         error = round(RESTORED_ERROR * put_back)
     elif recorded is not None:
-        put_back = min(_find_put_back(context, table), max(recorded + appended - fixed, 0))
+        measured = measure_put_back(facts, row, fixed_earlier, table) if row >= 0 else 0
+        put_back = min(measured, max(recorded + appended - fixed, 0))
         error = round(RESTORED_ERROR * put_back)
     elif has_request and not facts.holds_requests and epoch_at(facts, context.at).cause == "compaction":
         unaccounted, put_back, error = _predict_put_back(context, table, fixed, content, requests)
@@ -259,32 +262,39 @@ def _predict_put_back(
     return unaccounted, hidden + restored, hidden + round(RESTORED_ERROR * restored)
 
 
-def _find_put_back(context: Context, table: TokenTable | None) -> int:
+def _find_put_back_request(context: Context) -> int:
     facts, positions = context.facts, index_context(context).position_of
-    measured = (measure_put_back(facts, epoch, context.at, table) for epoch in reversed(facts.epochs))
-    return next((tokens for summary, tokens in measured if summary in positions), 0)
+    compactions = (each for each in reversed(facts.epochs) if each.cause == "compaction" and each.message in positions)
+    epoch = next(compactions, None)
+    return -1 if epoch is None else find_request_after(facts, epoch, context.at)
 
 
-def measure_put_back(facts: Facts, epoch: Epoch, end: int, table: TokenTable | None) -> tuple[int, int]:
-    """Return the summary with which *epoch* begins, and the tokens that its compaction put back without a record.
+def find_request_after(facts: Facts, epoch: Epoch, end: int) -> int:
+    """Return the row of the first request before message *end* that shows what a compaction put back, or -1.
 
-    These are the tokens of the first request after the compaction beyond its measured content. The result is -1 and 0
-    if no such request precedes message *end*, if it is the first request of the file, or if the tokens are fewer than
-    :data:`MIN_PUT_BACK` or the measure's error.
+    *epoch* is what the compaction began. An earlier request must show the system prompt and tools, and the file must
+    neither hold whole requests nor be a copy.
     """
-    if epoch.cause != "compaction" or facts.holds_requests or facts.size_basis is not None:
-        return -1, 0
+    has_summary = epoch.cause == "compaction" and bool(facts.flags[epoch.message] & MessageFlag.SUMMARY)
+    if not has_summary or facts.holds_requests or facts.size_basis is not None:
+        return -1
     requests = range(bisect_left(facts.request_message, epoch.start), bisect_left(facts.request_message, end))
-    request = next((row for row in requests if accounting.has_valid_size(facts, row)), -1)
-    if request < 0 or epoch_at(facts, facts.request_message[request]) is not epoch:
-        return -1, 0
-    first = context_at(facts, facts.request_message[request])
-    summary = next((message for message in reversed(first.order) if facts.flags[message] & MessageFlag.SUMMARY), -1)
-    [fixed] = measure_fixed(facts, table, [first.at])
+    row = next((row for row in requests if accounting.has_valid_size(facts, row)), -1)
+    if row < 0 or epoch_at(facts, facts.request_message[row]) is not epoch:
+        return -1
+    return row if accounting.find_request_before(facts, facts.request_message[row], 0) >= 0 else -1
+
+
+def measure_put_back(facts: Facts, row: int, fixed: int, table: TokenTable | None) -> int:
+    """Return the tokens that a compaction put back without a record, by the first request after it.
+
+    These are the tokens of request *row* beyond its measured content and the *fixed* tokens before it, or 0 if they are
+    fewer than :data:`MIN_PUT_BACK` or the measure's error.
+    """
+    first = context_at(facts, facts.request_message[row])
     content, error = _measure_content(first, table), _describe_measure(first, table)[0]
-    tokens = facts.requests[request].context - fixed - content
-    is_known = summary >= 0 and accounting.find_request_before(facts, first.at, 0) >= 0
-    return (summary, tokens) if is_known and tokens >= max(MIN_PUT_BACK, error * content) else (-1, 0)
+    tokens = facts.requests[row].context - fixed - content
+    return tokens if tokens >= max(MIN_PUT_BACK, error * content) else 0
 
 
 def measure_fixed(facts: Facts, table: TokenTable | None, points: Iterable[int]) -> Iterator[int]:

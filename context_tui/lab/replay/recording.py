@@ -22,7 +22,7 @@ from context_tui.session.token_factors import is_other_conversation, is_recorded
 from context_tui.session.values import Kind, MessageFlag, Role
 from context_tui.session.window import Window
 from context_tui.tokens.accounting import find_fixed_blocks
-from context_tui.tokens.context_size import DEFAULT_SUMMARY_TOKENS, measure_fixed, measure_put_back
+from context_tui.tokens.context_size import DEFAULT_SUMMARY_TOKENS, find_request_after, measure_fixed, measure_put_back
 from context_tui.tokens.estimators import bytes4, count_message_tokens
 from context_tui.tokens.measures import build_calibrated_table
 
@@ -116,7 +116,11 @@ class Recording:
         self.summary_tokens = round(median(sizes)) if sizes else DEFAULT_SUMMARY_TOKENS
         self.content = _SummaryContent(session.content)
         self._fixed_blocks = frozenset(find_fixed_blocks(facts))
-        self._put_back = dict(measure_put_back(facts, epoch, length, self.table) for epoch in facts.epochs)
+        rows = {epoch.message: find_request_after(facts, epoch, length) for epoch in facts.epochs}
+        rows = {message: row for message, row in rows.items() if row >= 0}
+        fixed = measure_fixed(facts, self.table, (facts.request_message[row] for row in rows.values()))
+        measured = zip(rows.items(), fixed, strict=True)
+        self._put_back = {each: measure_put_back(facts, row, size, self.table) for (each, row), size in measured}
         self._amounts = TupleList(Amount._make, len(ZERO_AMOUNT), "i")  # by message of the session
         for message in range(length):
             self._amounts.append(self.compute_message_amount(message, {}))

@@ -275,14 +275,14 @@ def find_request_after(facts: Facts, epoch: Epoch, end: int) -> int:
     *epoch* is what the compaction began. An earlier request must show the system prompt and tools, and the file must
     neither hold whole requests nor be a copy.
     """
-    has_summary = epoch.cause == "compaction" and bool(facts.flags[epoch.message] & MessageFlag.SUMMARY)
-    if not has_summary or facts.holds_requests or facts.size_basis is not None:
+    if epoch.cause != "compaction" or facts.holds_requests or facts.size_basis is not None:
         return -1
     requests = range(bisect_left(facts.request_message, epoch.start), bisect_left(facts.request_message, end))
     row = next((row for row in requests if accounting.has_valid_size(facts, row)), -1)
     if row < 0 or epoch_at(facts, facts.request_message[row]) is not epoch:
         return -1
-    return row if accounting.find_request_before(facts, facts.request_message[row], 0) >= 0 else -1
+    has_summary = bool(facts.flags[epoch.message] & MessageFlag.SUMMARY)
+    return row if has_summary and accounting.find_request_before(facts, epoch.start, 0) >= 0 else -1
 
 
 def measure_put_back(facts: Facts, row: int, fixed: int, table: TokenTable | None) -> int:

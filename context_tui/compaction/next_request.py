@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from context_tui.compaction.changes import UniformChanges, collect_bodies
 from context_tui.compaction.plan import Plan
-from context_tui.session.values import Kind, MessageFlag
+from context_tui.session.values import Kind
 from context_tui.tokens import context_size
 from context_tui.tokens.accounting import find_fixed_blocks
 from context_tui.tokens.context_index import index_context
@@ -76,10 +76,9 @@ def compute_next_request(plan: Plan, summary: str | None = None, token_table: To
 
 
 def _drops_summary(plan: Plan) -> bool:
-    """Return whether *plan* drops the last summary, and with it what the agent put back after that."""
-    flags, order = plan.context.facts.flags, plan.context.order
-    last = next((place for place in reversed(range(len(order))) if flags[order[place]] & MessageFlag.SUMMARY), -1)
-    return any(last in places for places in plan.dropped_ranges)
+    """Return whether *plan* drops the summary of the last compaction, and with it what the agent put back."""
+    position = index_context(plan.context).position_of.get(context_size.find_last_summary(plan.context))
+    return any(position in places for places in plan.dropped_ranges)
 
 
 def _count_removed_tokens(plan: Plan, table: TokenTable | None) -> int:

@@ -189,6 +189,11 @@ def resize(size: int, fixed: int, content: int, change: int, removed_share: floa
     return max(size + change - round(unaccounted * removed_share), floor)
 
 
+def limit_put_back(put_back: int, size: int, fixed: int, content: int) -> int:
+    """Return the tokens put back that a context with *size* tokens can still hold beside its measured *content*."""
+    return min(put_back, max(size - fixed - round((1 - TYPICAL_ERROR) * content), 0))
+
+
 def measure_context(context: Context, token_table: TokenTable | None = None) -> ContextAccount:
     """Return the tokens in a context, broken down by their source. The result is cached for each token measure."""
     key = measure_context, token_table
@@ -201,7 +206,8 @@ def measure_context(context: Context, token_table: TokenTable | None = None) -> 
 def _measure_context(context: Context, table: TokenTable | None) -> ContextAccount:
     facts, basis = context.facts, context.facts.size_basis
     content, requests = _measure_content(context, table), count_requests_before(context)[-1]
-    row = _find_put_back_request(context)
+    compaction = _find_last_compaction(context)
+    row = find_request_after(facts, compaction, context.at) if compaction else -1
     points = facts.request_message[row] if row >= 0 else context.at, context.at
     fixed_earlier, fixed = measure_fixed(facts, table, points)
     recorded, appended = _find_recorded_size(context, table)
@@ -214,7 +220,7 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
         error = round(RESTORED_ERROR * put_back)
     elif recorded is not None:
         measured = measure_put_back(facts, row, fixed_earlier, table) if row >= 0 else 0
-        put_back = min(measured, max(recorded + appended - fixed, 0))
+        put_back = limit_put_back(measured, recorded + appended, fixed, content)
         error = round(RESTORED_ERROR * put_back)
     elif has_request and not facts.holds_requests and epoch_at(facts, context.at).cause == "compaction":
         unaccounted, put_back, error = _predict_put_back(context, table, fixed, content, requests)
@@ -248,6 +254,8 @@ def _predict_put_back(
     if _find_recorded_size(before, table)[0] is None:
         return 0, 0, 0
     account = measure_context(before, table)
+    if find_last_summary(before) not in index_context(context).position_of:
+        account = account.remove_put_back()
     removed = account.content - content, max(account.requests - requests, 0)
     unaccounted = account.resize(*removed).tokens - fixed - content if requests else 0
     compaction = next(each for each in reversed(facts.compactions) if each.message == epoch.message)
@@ -262,11 +270,24 @@ def _predict_put_back(
     return unaccounted, hidden + restored, hidden + round(RESTORED_ERROR * restored)
 
 
-def _find_put_back_request(context: Context) -> int:
+def find_last_summary(context: Context) -> int:
+    """Return the summary of the last compaction in a context, or -1; what the compaction put back goes with it."""
+    if (epoch := _find_last_compaction(context)) is not None:
+        return find_summary(context.facts, epoch)
+    flags = context.facts.flags
+    return next((message for message in reversed(context.order) if flags[message] & MessageFlag.SUMMARY), -1)
+
+
+def _find_last_compaction(context: Context) -> Epoch | None:
     facts, positions = context.facts, index_context(context).position_of
-    compactions = (each for each in reversed(facts.epochs) if each.cause == "compaction" and each.message in positions)
-    epoch = next(compactions, None)
-    return -1 if epoch is None else find_request_after(facts, epoch, context.at)
+    compactions = (epoch for epoch in reversed(facts.epochs) if epoch.cause == "compaction")
+    return next((epoch for epoch in compactions if find_summary(facts, epoch) in positions), None)
+
+
+def find_summary(facts: Facts, epoch: Epoch) -> int:
+    """Return the summary with which the compaction that began *epoch* replaced earlier messages, or -1."""
+    messages = range(epoch.message, min(max(epoch.start, epoch.message + 1), len(facts)))
+    return next((message for message in messages if facts.flags[message] & MessageFlag.SUMMARY), -1)
 
 
 def find_request_after(facts: Facts, epoch: Epoch, end: int) -> int:
@@ -281,8 +302,7 @@ def find_request_after(facts: Facts, epoch: Epoch, end: int) -> int:
     row = next((row for row in requests if accounting.has_valid_size(facts, row)), -1)
     if row < 0 or epoch_at(facts, facts.request_message[row]) is not epoch:
         return -1
-    has_summary = bool(facts.flags[epoch.message] & MessageFlag.SUMMARY)
-    return row if has_summary and accounting.find_request_before(facts, epoch.start, 0) >= 0 else -1
+    return row if accounting.find_request_before(facts, epoch.start, 0) >= 0 else -1
 
 
 def measure_put_back(facts: Facts, row: int, fixed: int, table: TokenTable | None) -> int:

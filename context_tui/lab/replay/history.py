@@ -179,6 +179,7 @@ class ReplayHistory:
         self._dropped: set[int] = set()
         self._epoch_start = 0
         self._cleared: dict[int, Body] = {}  # by the recording, including earlier contexts
+        self._summary = -1  # of the last recorded compaction, while it and what was put back are in the history
         self._recorded_from = 0  # first message appended to the recorded context
         self._recorded_before = frozenset[int]()  # messages with which the recorded context began
         self._amounts: dict[int, Amount] = {}  # by message with replaced bodies
@@ -295,11 +296,14 @@ class ReplayHistory:
             if missing := {row: self._cleared[row] for row in rows}:
                 self._replace_bodies(missing)
             self._epoch_start = self.floor = event.start
+            self._summary = event.summary if event.summary in present else -1
             self.estimate = self._estimate_tokens()
             self._mark_changed(0)
             self._recount()
         self._recorded_from, self._recorded_before = event.start, frozenset(order)
-        self.excess = subtract_amounts(self.amount, recording.compute_amount(order, self._cleared))
+        recorded_put_back = Amount(0, 0, 0, recording.put_back.get(event.summary, 0))
+        recorded_amount = add_amounts(recording.compute_amount(order, self._cleared), recorded_put_back)
+        self.excess = subtract_amounts(self.amount, recorded_amount)
 
     def compute_event_shifts(self, event: RecordedEvent, plans: Sequence[Plan]) -> list[Amount]:
         """Return, for each plan, how *event* would shift :attr:`excess` without that plan and those after it.
@@ -387,6 +391,8 @@ class ReplayHistory:
         inserted = [message for message in order if message not in earlier_messages]
         changed = add_amounts(recording.compute_amount(inserted, {}), self.excess)
         self.excess = subtract_amounts(changed, recording.compute_amount(removed, self.replaced))
+        if self._summary in removed:
+            self.excess, self._summary = subtract_amounts(self.excess, self._put_back), -1
         pairs = enumerate(zip(order, self.order, strict=False))
         first_changed = next((at for at, (a, b) in pairs if a != b), len(order))
         self.removed_by_policy.add(self._iter_rows(removed), self.end_message)
@@ -398,6 +404,10 @@ class ReplayHistory:
         return first_changed
 
     @property
+    def _put_back(self) -> Amount:
+        return Amount(0, 0, 0, self.recording.put_back.get(self._summary, 0))
+
+    @property
     def amount(self) -> Amount:
         """Amount of content in the history."""
         return add_amounts(self._appended.amounts[self.end_message], self._non_appended)
@@ -406,13 +416,18 @@ class ReplayHistory:
         """Return the amounts of content before *position* and from it on."""
         key = self.generation, len(self.order), position
         if self._split_cache[0] != key:
-            total = self.amount
+            put_back = self._put_back
+            listed = subtract_amounts(self.amount, put_back)
             if position > len(self.order) // 2:
                 after = self._sum_span(position, len(self.order))
-                before = subtract_amounts(total, after)
+                before = subtract_amounts(listed, after)
             else:
                 before = self._sum_span(0, position)
-                after = subtract_amounts(total, before)
+                after = subtract_amounts(listed, before)
+            if self._summary >= 0 and self._positions[self._summary] < position:
+                before = add_amounts(before, put_back)
+            else:
+                after = add_amounts(after, put_back)
             self._split_cache = key, (before, after)
         return self._split_cache[1]
 
@@ -452,7 +467,7 @@ class ReplayHistory:
         kind, result = self.recording.facts.kind, int(Kind.TOOL_RESULT)
         self.results = sum(kind[row] == result for row in self._iter_rows(self.order))
         self._reordered_length, self._position_cache = len(self.order), ({}, 0)
-        everything = self._sum_span(0, len(self.order))
+        everything = add_amounts(self._sum_span(0, len(self.order)), self._put_back)
         self._non_appended = subtract_amounts(everything, self._appended.amounts[self.end_message])
         self._clear_context_memo()
         self._context_index = None

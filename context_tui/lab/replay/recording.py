@@ -22,7 +22,13 @@ from context_tui.session.token_factors import is_other_conversation, is_recorded
 from context_tui.session.values import Kind, MessageFlag, Role
 from context_tui.session.window import Window
 from context_tui.tokens.accounting import find_fixed_blocks
-from context_tui.tokens.context_size import DEFAULT_SUMMARY_TOKENS, find_request_after, measure_fixed, measure_put_back
+from context_tui.tokens.context_size import (
+    DEFAULT_SUMMARY_TOKENS,
+    find_request_after,
+    find_summary,
+    measure_fixed,
+    measure_put_back,
+)
 from context_tui.tokens.estimators import bytes4, count_message_tokens
 from context_tui.tokens.measures import build_calibrated_table
 
@@ -37,6 +43,7 @@ class RecordedEvent(NamedTuple):
         rewrote: whether runtimes ignore the sizes that were recorded before it.
         compaction: whether a replay can ignore the event, because the file holds the removed content and no user
             removed it.
+        summary: the summary with which a new context begins, or -1.
         silent: whether only the recorded size of the call with reply ``at`` reveals the event. The checkpoint before
             that call precedes the event.
     """
@@ -47,6 +54,7 @@ class RecordedEvent(NamedTuple):
     cleared: Mapping[int, Body] = {}
     rewrote: bool = False
     compaction: bool = False
+    summary: int = -1
     silent: bool = False
 
 
@@ -92,6 +100,7 @@ class Recording:
         fixed_sizes: for each call, the calibrated tokens that no policy removes.
         recorded_sizes: for each call, the recorded size of its context in tokens, or None if it is not recorded.
         windows: for each call, the context window.
+        put_back: tokens that recorded compactions put back and the file lacks, by the message of their summary.
     """
 
     def __init__(self, session: Session) -> None:
@@ -116,11 +125,7 @@ class Recording:
         self.summary_tokens = round(median(sizes)) if sizes else DEFAULT_SUMMARY_TOKENS
         self.content = _SummaryContent(session.content)
         self._fixed_blocks = frozenset(find_fixed_blocks(facts))
-        rows = {epoch.message: find_request_after(facts, epoch, length) for epoch in facts.epochs}
-        rows = {message: row for message, row in rows.items() if row >= 0}
-        fixed = measure_fixed(facts, self.table, (facts.request_message[row] for row in rows.values()))
-        measured = zip(rows.items(), fixed, strict=True)
-        self._put_back = {each: measure_put_back(facts, row, size, self.table) for (each, row), size in measured}
+        self.put_back = self._measure_put_back(length)
         self._amounts = TupleList(Amount._make, len(ZERO_AMOUNT), "i")  # by message of the session
         for message in range(length):
             self._amounts.append(self.compute_message_amount(message, {}))
@@ -132,13 +137,21 @@ class Recording:
         self.memo: dict[Any, Any] = {}
         self.windows: list[Window] = [session.window_at(call.message) for call in self.calls]
 
+    def _measure_put_back(self, length: int) -> dict[int, int]:
+        facts = self.facts
+        rows = {find_summary(facts, epoch): find_request_after(facts, epoch, length) for epoch in facts.epochs}
+        rows = {summary: row for summary, row in rows.items() if summary >= 0 and row >= 0}
+        fixed = measure_fixed(facts, self.table, (facts.request_message[row] for row in rows.values()))
+        measured = zip(rows.items(), fixed, strict=True)
+        return {summary: measure_put_back(facts, row, size, self.table) for (summary, row), size in measured}
+
     @cached_property
     def sizes(self) -> list[int]:
         """Size of the recorded context in tokens at each call, estimated where no usage was recorded."""
         if None not in self.recorded_sizes:
             return [*filter(None, self.recorded_sizes)]
         calls = zip(self.recorded_sizes, self.recorded_amounts, self.fixed_sizes, strict=True)
-        return [size or amount.tokens + amount.inserted + fixed for size, amount, fixed in calls]
+        return [size or amount.tokens + amount.put_back + fixed for size, amount, fixed in calls]
 
     @cached_property
     def recorded_amounts(self) -> list[Amount]:
@@ -155,7 +168,8 @@ class Recording:
             while event is not None and event.at <= call.message:
                 amount, end = add_amounts(amount, subtract_amounts(sums[event.at], sums[end])), event.at
                 if event.order is not None:
-                    amount = self.compute_amount(event.order, cleared)
+                    put_back = Amount(0, 0, 0, self.put_back.get(event.summary, 0))
+                    amount = add_amounts(self.compute_amount(event.order, cleared), put_back)
                     prefix = frozenset(event.order)
                     start = event.start
                 in_context = (row for row in event.cleared if start <= owner[row] < end or owner[row] in prefix)
@@ -205,8 +219,7 @@ class Recording:
 
     def compute_message_amount(self, message: int, replaced: Mapping[int, Body]) -> Amount:
         """Return the amount of content in a message, with the bodies of some blocks *replaced*."""
-        is_reply = message < len(self.is_sent) and is_recorded_reply(self.session.facts, message)
-        amount = Amount(0, int(is_reply), self._put_back.get(message, 0))
+        amount = Amount(0, int(message < len(self.is_sent) and is_recorded_reply(self.session.facts, message)), 0)
         for row in self.facts.blocks_of(message):
             amount = add_amounts(amount, self.count_block_amount(row, replaced.get(row)))
         return amount
@@ -252,7 +265,9 @@ def _find_events(session: Session) -> list[RecordedEvent]:
             at = max(epoch.message + 1, epoch.start)
             if at <= length:
                 undoable = epoch.cause == "compaction" and epoch.message > 0
-                events.append(RecordedEvent(at, spans_at(facts, at), epoch.start, compaction=undoable))
+                summary = find_summary(facts, epoch) if epoch.cause == "compaction" else -1
+                event = RecordedEvent(at, spans_at(facts, at), epoch.start, compaction=undoable, summary=summary)
+                events.append(event)
     for compaction in facts.compactions:
         if compaction.is_rewrite and compaction.message <= length:
             cleared = dict.fromkeys(sorted(compaction.cleared_blocks), CLEARED_BODIES["recorded"])

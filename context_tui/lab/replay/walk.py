@@ -334,8 +334,8 @@ class Walk:
 
         Content that is not in the file counts as before that message, up to the amount in the first call.
         """
-        maximum = self.recording.fixed_sizes[self.call] + amount_before.tokens + amount_before.inserted
-        return max(min(size - amount_after.tokens - amount_after.inserted, maximum), 0)
+        maximum = self.recording.fixed_sizes[self.call] + amount_before.total
+        return max(min(size - amount_after.total, maximum), 0)
 
     def _append_firing(self, change: _PendingFiring, size: int, recorded_amount: Amount) -> None:
         plan, is_last = change.plan, change.after is self.history.excess
@@ -343,7 +343,7 @@ class Walk:
         summarised = summarizer_input = summarizer_output = 0
         if change.summarised_amount is not None:
             summarised = plan.messages_summarised
-            summarizer_input = change.summarised_amount.tokens + change.summarised_amount.inserted
+            summarizer_input = change.summarised_amount.total
             summarizer_output = self.recording.table.convert_estimate(self.summary_tokens)
         cleared, truncated = count_actions(plan.changes)
         unchanged_prefix = self._compute_prefix_before(after, change.amount_before, change.amount_after)
@@ -392,7 +392,7 @@ def _build_undone_baseline(recording: Recording) -> Baseline:
             undone |= event.compaction
             event = next(events, None)
         history.append_until(call.message)
-        recorded = size + history.excess.tokens + history.excess.inserted
+        recorded = size + history.excess.tokens + history.excess.put_back
         if undone and baseline.sizes:
             appended = recording.compute_amount(history.order[length:], {})
             offset = baseline.sizes[before] + appended.tokens - recorded

@@ -27,6 +27,7 @@ from context_tui.policies.base import ClearingRule
 from context_tui.session.context import Body, Context
 from context_tui.tokens.accounting import has_valid_size
 from context_tui.tokens.context_index import index_context
+from context_tui.tokens.context_size import limit_put_back
 from context_tui.tokens.estimators import bytes4
 
 Ints = NDArray[np.int64]
@@ -121,8 +122,9 @@ class SweepTrack:
         amounts = [*map(add_amounts, recording.recorded_amounts, baseline.excess)]
         content = np.array([amount.tokens for amount in amounts], np.int64)
         fixed = np.array(recording.fixed_sizes, np.int64)
-        put_back = np.array([amount.inserted for amount in amounts], np.int64)
-        sizes = self.recorded_sizes - np.minimum(put_back, np.maximum(self.recorded_sizes - fixed, 0))
+        columns = zip(amounts, baseline.sizes, recording.fixed_sizes, strict=True)
+        put_back = [limit_put_back(each.put_back, size, fixed_size, each.tokens) for each, size, fixed_size in columns]
+        sizes = self.recorded_sizes - np.array(put_back, np.int64)
         self.removable = _count_removable_tokens(sizes, fixed, content)
         self.call_windows = np.array([window.tokens for window in recording.windows], np.int64)
         history = ReplayHistory(recording, recorded)

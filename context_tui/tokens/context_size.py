@@ -280,7 +280,8 @@ def find_last_summary(context: Context) -> int:
 
 def _find_last_compaction(context: Context) -> Epoch | None:
     facts, positions = context.facts, index_context(context).position_of
-    compactions = (epoch for epoch in reversed(facts.epochs) if epoch.cause == "compaction")
+    epochs = (epoch for epoch in reversed(facts.epochs) if epoch.message < context.at)
+    compactions = (epoch for epoch in epochs if epoch.cause == "compaction")
     return next((epoch for epoch in compactions if find_summary(facts, epoch) in positions), None)
 
 

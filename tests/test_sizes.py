@@ -33,6 +33,7 @@ from context_tui.tokens.accounting import has_valid_size
 from context_tui.tokens.breakdown import measure_breakdown
 from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.measures import TokenTable, build_calibrated_table
+from tests.formats import test_gemini_cli as gemini_cli
 from tests.formats.recordings import Recording as Recorder
 from tests.formats.recordings import conversations
 from tests.small_sessions import NAMES, open_small
@@ -227,6 +228,10 @@ def test_what_an_agent_puts_back_is_a_part_of_a_copy_and_of_its_file(tmp_path: P
         assert everything.tokens_after < request.tokens_after - request.restored_tokens + 100
 
 
+def find_results(session: Session) -> list[int]:
+    return [row for row, kind in enumerate(session.facts.kind) if kind == Kind.TOOL_RESULT]
+
+
 def test_what_was_put_back_stays_until_the_summary_goes(tmp_path: Path) -> None:
     """Also in a copy of a copy, and after a clearing when a request has followed the compaction."""
     recording = Recorder()
@@ -244,7 +249,7 @@ def test_what_was_put_back_stays_until_the_summary_goes(tmp_path: Path) -> None:
         return measure_breakdown(made.context_at(), build_calibrated_table(made.facts)).by_category
 
     parts = get_parts(session)
-    results = [row for row in range(len(session.facts.kind)) if session.facts.kind[row] == Kind.TOOL_RESULT]
+    results = find_results(session)
     cleared = ct.apply(session, ct.plan(session, "manual", clear=f"{session.facts.block_message[results[0]]}:0"))
     again = ct.apply(cleared, ct.plan(cleared, "manual", clear=f"{len(cleared) - 1}:0"))
     export(again, tmp_path / "out.jsonl", "claude-code")
@@ -257,6 +262,101 @@ def test_what_was_put_back_stays_until_the_summary_goes(tmp_path: Path) -> None:
         assert request.tokens_after < request.tokens_before - parts["put_back"]
         cut_early = compute_next_request(ct.plan(made, "manual", cut=len(made) - 11), "Done.", table)
         assert abs(cut_early.removed_tokens - parts["put_back"]) < 1_000  # all but the summary stays
+
+
+def add_turns(recording: Recorder, *sizes: int) -> None:
+    """Turns of 400 tokens whose requests record *sizes*."""
+    for size in sizes:
+        recording.user("u" * 800)
+        recording.assistant({"type": "text", "text": "a" * 800}, use={"input_tokens": size, "output_tokens": 30})
+
+
+def compact(recording: Recorder, first_preserved: str | None = None) -> str:
+    """A compaction that keeps the messages from *first_preserved* on; return the summary."""
+    segment = {"headUuid": first_preserved, "tailUuid": recording.last, "anchorUuid": recording.last}
+    recording.boundary(46_000, **({"preservedSegment": segment} if first_preserved else {}))
+    return recording.summary("S" * 4_000)
+
+
+def record_put_back() -> Recorder:
+    """A session whose compaction puts back 23,850 tokens without a record."""
+    recording = Recorder()
+    add_turns(recording, 20_000, 20_800, 21_600)
+    compact(recording)
+    return recording
+
+
+def test_what_was_put_back_goes_at_the_next_compaction(tmp_path: Path) -> None:
+    recording = record_put_back()
+    add_turns(recording, 45_000, 45_400)
+    compact(recording, recording.last)
+    session = recording.open(tmp_path)
+    table = build_calibrated_table(session.facts)
+    before = measure_context(session.context_at(len(session) - 1), table)
+    account = measure_context(session.context_at(), table)
+    assert before.put_back > 20_000
+    assert account.put_back == 0 and account.tokens < account.fixed + account.content + 500
+
+
+def test_a_compaction_that_puts_nothing_back_inherits_nothing(tmp_path: Path) -> None:
+    """Also if it keeps the summary of an earlier one."""
+    recording = Recorder()
+    add_turns(recording, 20_000, 20_800, 21_600)
+    first_summary = compact(recording)
+    add_turns(recording, 45_000, 45_400)
+    compact(recording, first_summary)
+    add_turns(recording, 24_000, 24_500)
+    session = recording.open(tmp_path)
+    check_parts(session, 1)
+    assert check_replays(session)
+    parts = measure_breakdown(session.context_at(), build_calibrated_table(session.facts)).by_category
+    assert parts["put_back"] == 0 and parts["summary"] > 1_000
+    assert Recording(session).recorded_amounts[-1].put_back == 0
+
+
+def test_content_keeps_most_of_its_size_beside_what_was_put_back(tmp_path: Path) -> None:
+    """What was put back went without a record: what a policy removes and inserts still counts."""
+    recording = record_put_back()
+    add_turns(recording, 45_000)
+    for number, size in enumerate((23_000, 23_800, 24_700, 25_600)):
+        recording.user("u" * 800)
+        call = {"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": {"command": "ls"}}
+        recording.assistant(call, use={"input_tokens": size, "output_tokens": 30})
+        recording.results({"type": "tool_result", "tool_use_id": f"t{number}", "content": "r" * 1_200})
+    add_turns(recording, 26_000)
+    session = recording.open(tmp_path)
+    check_parts(session, 1)
+    table = build_calibrated_table(session.facts)
+    parts = measure_breakdown(session.context_at(), table).by_category
+    assert parts["tool_result"] > 800 and parts["user"] > 500
+    marks = [session.facts.block_message[row] for row in find_results(session)[:3]]
+    request = compute_next_request(
+        ct.plan(session, "manual", clear=",".join(f"{each}:0" for each in marks)), None, table
+    )
+    assert request.removed_tokens > 500
+    replayed = replay_recording(
+        Recording(session.with_window(24_000)), POLICIES["claude-code-auto"], POLICIES["claude-code-auto"].Params()
+    )
+    assert len({*replayed.sizes[-5:]}) > 3, "messages appended after a summary count"
+
+
+def test_a_later_text_like_a_summary_carries_nothing_that_was_put_back(tmp_path: Path) -> None:
+    def build_turn(number: int, size: int, prefix: str = "") -> list[dict[str, Any]]:
+        tokens = {"input": size, "output": 10, "cached": 0, "thoughts": 0, "tool": 0, "total": size + 10}
+        typed = gemini_cli.user(f"u{number}", [{"text": prefix + "u" * 800}])
+        return [typed, gemini_cli.gemini(f"g{number}", "a" * 800, tokens=tokens)]
+
+    snapshot = gemini_cli.user("s", [{"text": "<state_snapshot>" + "S" * 4_000}])
+    compressed = {"$set": {"messages": [snapshot, gemini_cli.gemini("r", "Got it.", tokens=None)]}}
+    records = [*build_turn(0, 20_000), *build_turn(1, 20_800), *build_turn(2, 21_600), compressed]
+    records += [*build_turn(5, 41_000), *build_turn(6, 41_500, "<state_snapshot>"), *build_turn(7, 42_000)]
+    session = ct.open_session(gemini_cli.lines(tmp_path / "session.jsonl", *records))
+    table = build_calibrated_table(session.facts)
+    order = session.context_at().order
+    put_back = measure_context(session.context_at(), table).put_back
+    request = compute_next_request(ct.plan(session, "manual", cut=order[3]), "Done.", table)
+    assert put_back > 10_000 and request.removed_tokens > put_back - 1_000
+    assert check_replays(session)
 
 
 @pytest.mark.parametrize(

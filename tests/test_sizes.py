@@ -274,7 +274,8 @@ def add_turns(recording: Recorder, *sizes: int) -> None:
 def compact(recording: Recorder, first_preserved: str | None = None) -> str:
     """A compaction that keeps the messages from *first_preserved* on; return the summary."""
     segment = {"headUuid": first_preserved, "tailUuid": recording.last, "anchorUuid": recording.last}
-    recording.boundary(46_000, **({"preservedSegment": segment} if first_preserved else {}))
+    metadata: dict[str, Any] = {"preservedSegment": segment} if first_preserved else {}
+    recording.boundary(46_000, **metadata)
     return recording.summary("S" * 4_000)
 
 
@@ -329,14 +330,10 @@ def test_content_keeps_most_of_its_size_beside_what_was_put_back(tmp_path: Path)
     table = build_calibrated_table(session.facts)
     parts = measure_breakdown(session.context_at(), table).by_category
     assert parts["tool_result"] > 800 and parts["user"] > 500
-    marks = [session.facts.block_message[row] for row in find_results(session)[:3]]
-    request = compute_next_request(
-        ct.plan(session, "manual", clear=",".join(f"{each}:0" for each in marks)), None, table
-    )
-    assert request.removed_tokens > 500
-    replayed = replay_recording(
-        Recording(session.with_window(24_000)), POLICIES["claude-code-auto"], POLICIES["claude-code-auto"].Params()
-    )
+    marks = ",".join(f"{session.facts.block_message[row]}:0" for row in find_results(session)[:3])
+    assert compute_next_request(ct.plan(session, "manual", clear=marks), None, table).removed_tokens > 500
+    policy = POLICIES["claude-code-auto"]
+    replayed = replay_recording(Recording(session.with_window(24_000)), policy, policy.Params())
     assert len({*replayed.sizes[-5:]}) > 3, "messages appended after a summary count"
 
 

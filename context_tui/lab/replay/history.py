@@ -301,9 +301,8 @@ class ReplayHistory:
             self._mark_changed(0)
             self._recount()
         self._recorded_from, self._recorded_before = event.start, frozenset(order)
-        recorded_put_back = Amount(0, 0, 0, recording.put_back.get(event.summary, 0))
-        recorded_amount = add_amounts(recording.compute_amount(order, self._cleared), recorded_put_back)
-        self.excess = subtract_amounts(self.amount, recorded_amount)
+        content = recording.compute_amount(order, self._cleared)
+        self.excess = subtract_amounts(self.amount, add_amounts(content, recording.get_put_back(event.summary)))
 
     def compute_event_shifts(self, event: RecordedEvent, plans: Sequence[Plan]) -> list[Amount]:
         """Return, for each plan, how *event* would shift :attr:`excess` without that plan and those after it.
@@ -392,7 +391,7 @@ class ReplayHistory:
         changed = add_amounts(recording.compute_amount(inserted, {}), self.excess)
         self.excess = subtract_amounts(changed, recording.compute_amount(removed, self.replaced))
         if self._summary in removed:
-            self.excess, self._summary = subtract_amounts(self.excess, self._put_back), -1
+            self.excess, self._summary = subtract_amounts(self.excess, self.recording.get_put_back(self._summary)), -1
         pairs = enumerate(zip(order, self.order, strict=False))
         first_changed = next((at for at, (a, b) in pairs if a != b), len(order))
         self.removed_by_policy.add(self._iter_rows(removed), self.end_message)
@@ -404,10 +403,6 @@ class ReplayHistory:
         return first_changed
 
     @property
-    def _put_back(self) -> Amount:
-        return Amount(0, 0, 0, self.recording.put_back.get(self._summary, 0))
-
-    @property
     def amount(self) -> Amount:
         """Amount of content in the history."""
         return add_amounts(self._appended.amounts[self.end_message], self._non_appended)
@@ -416,7 +411,7 @@ class ReplayHistory:
         """Return the amounts of content before *position* and from it on."""
         key = self.generation, len(self.order), position
         if self._split_cache[0] != key:
-            put_back = self._put_back
+            put_back = self.recording.get_put_back(self._summary)
             listed = subtract_amounts(self.amount, put_back)
             if position > len(self.order) // 2:
                 after = self._sum_span(position, len(self.order))
@@ -467,7 +462,7 @@ class ReplayHistory:
         kind, result = self.recording.facts.kind, int(Kind.TOOL_RESULT)
         self.results = sum(kind[row] == result for row in self._iter_rows(self.order))
         self._reordered_length, self._position_cache = len(self.order), ({}, 0)
-        everything = add_amounts(self._sum_span(0, len(self.order)), self._put_back)
+        everything = add_amounts(self._sum_span(0, len(self.order)), self.recording.get_put_back(self._summary))
         self._non_appended = subtract_amounts(everything, self._appended.amounts[self.end_message])
         self._clear_context_memo()
         self._context_index = None

@@ -145,6 +145,10 @@ class Recording:
         measured = zip(rows.items(), fixed, strict=True)
         return {summary: measure_put_back(facts, row, size, self.table) for (summary, row), size in measured}
 
+    def get_put_back(self, summary: int) -> Amount:
+        """Return the amount that the compaction with this summary put back, which is zero for -1."""
+        return Amount(0, 0, 0, self.put_back.get(summary, 0))
+
     @cached_property
     def sizes(self) -> list[int]:
         """Size of the recorded context in tokens at each call, estimated where no usage was recorded."""
@@ -168,8 +172,7 @@ class Recording:
             while event is not None and event.at <= call.message:
                 amount, end = add_amounts(amount, subtract_amounts(sums[event.at], sums[end])), event.at
                 if event.order is not None:
-                    put_back = Amount(0, 0, 0, self.put_back.get(event.summary, 0))
-                    amount = add_amounts(self.compute_amount(event.order, cleared), put_back)
+                    amount = add_amounts(self.compute_amount(event.order, cleared), self.get_put_back(event.summary))
                     prefix = frozenset(event.order)
                     start = event.start
                 in_context = (row for row in event.cleared if start <= owner[row] < end or owner[row] in prefix)

@@ -45,7 +45,7 @@ REPLAYED = sorted(name for name, policy in POLICIES.items() if policy.phases and
 ROUNDING = 5
 """Tokens by which a replay and a plan may differ, as each rounds what it inserts and removes."""
 
-NOTING_FORMATS = ("claude-code", "codex", "gemini-cli", "opencode", "pi")
+NOTING_FORMATS = ("claude-code", "cline", "codex", "gemini-cli", "koda", "opencode", "pi")
 """Formats in whose files an export notes the size."""
 
 

@@ -16,10 +16,12 @@ from context_tui.formats.kit.message_builder import (
     FullCompactionRecord,
     MessageBuilder,
     MessageRecord,
+    MetadataRecord,
     MicroCompactionRecord,
     ParsedRecord,
     group_records,
 )
+from context_tui.formats.kit.size_note import parse_size_note
 from context_tui.formats.kit.values import as_object, as_text, parse_blocks, parse_role, parse_time_ms
 from context_tui.formats.openai.reader import parse_thinking
 from context_tui.session.facts import Usage
@@ -76,7 +78,8 @@ class ClineShape(DocumentShape):
                 summary = MessageRecord(Role.USER, [MISSING_SUMMARY], model=message.model, compaction=condense)
                 return group_records(*clearing, summary, message)
             message = replace(message, compaction=replace(condense, has_summary=False))
-        return group_records(*clearing, message)
+        note = parse_size_note(value)
+        return group_records(*clearing, message, *([MetadataRecord(size_basis=note)] if note else []))
 
     def _parse_message(self, value: Any, place: int) -> MessageRecord:
         members = as_object(value)

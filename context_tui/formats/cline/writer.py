@@ -10,6 +10,7 @@ from typing import Any
 from context_tui.formats.anthropic.writer import find_unsupported_reason
 from context_tui.formats.cline.reader import find_injected_blocks
 from context_tui.formats.kit.blocks import Block
+from context_tui.formats.kit.size_note import build_size_note
 from context_tui.formats.kit.writing import INJECTED_LOSS, list_injected, note_omitted_request_parts, write_json
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session
@@ -38,6 +39,7 @@ def write_conversation(session: Session, path: Path) -> Losses:
         if role == "user" and not is_summary:
             injected, recognised = list_injected(facts, facts.blocks_of(index)), find_injected_blocks(content)
             losses.add(INJECTED_LOSS, sum(number not in recognised for number, flag in enumerate(injected) if flag))
+    messages[-1:] = [message | build_size_note(facts, losses) for message in messages[-1:]]
     write_json(messages, path)
     note_omitted_request_parts(session, losses, "the extension")
     losses.add_note(RESUME_NOTE)

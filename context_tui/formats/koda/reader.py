@@ -16,6 +16,7 @@ from context_tui.formats.kit.blocks import build_text, build_tool_result, build_
 from context_tui.formats.kit.databases import Database, decode_text, decode_value, encode_value
 from context_tui.formats.kit.entry_scanner import Entry, EntryScanner, RowSource, replace_compactions
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, ParsedRecord
+from context_tui.formats.kit.size_note import SIZE_NOTE, parse_size_note
 from context_tui.formats.kit.values import parse_time_ms, parse_tokens, parse_usage_or_note
 from context_tui.session.facts import Compaction, Facts, Usage, order_at
 from context_tui.session.jsontext import is_nested_deeper, try_loads
@@ -94,6 +95,14 @@ class KodaSource(RowSource):
         rows = self.select_messages(KodaRow._fields, [*map(int, ids)], max_value_bytes)
         return {entry.id: entry for entry in map(build_entry, map(KodaRow._make, rows))}
 
+    def read_metadata(self) -> Mapping[str, Any]:
+        """Return the session's size note, if an export wrote one, by its name."""
+        if not {"session_id", "key", "value"} <= self.database.list_columns("session_metadata"):
+            return {}
+        sql = "SELECT key, value FROM session_metadata WHERE session_id = ? AND key = ?"
+        rows = self.database.query(sql, (self.session_id, SIZE_NOTE))
+        return {decode_text(key): try_loads(decode_text(value)) for key, value in rows}
+
     def _measure(self, row_id: str) -> int:
         columns = self.columns.intersection(KodaRow._fields)
         return sum(self.database.measure_text("messages", name, int(row_id)) for name in columns)
@@ -132,6 +141,7 @@ class KodaShape:
 
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
         facts = builder.facts
+        facts.set_size_basis(parse_size_note(metadata))
         replace_compactions(facts, find_compactions(facts, self._archive_times))
         for message in order_at(facts, len(facts))[1]:
             if self._archive_times[message] is not None:  # archived for a summary that was deleted

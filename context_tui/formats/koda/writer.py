@@ -14,6 +14,7 @@ from typing import Any
 from context_tui.formats.kit.blocks import Block, build_text, format_arguments
 from context_tui.formats.kit.databases import Database
 from context_tui.formats.kit.entry_scanner import EntryContent
+from context_tui.formats.kit.size_note import build_size_note
 from context_tui.formats.kit.writing import convert_arguments, convert_body_to_text, count_injected_losses
 from context_tui.formats.koda.reader import KodaSource
 from context_tui.session import markers
@@ -122,6 +123,9 @@ def write_database(session: Session, path: Path) -> Losses:
             database.execute(f"INSERT INTO sessions ({columns}) VALUES (?, ?, 'koda', ?, ?, ?)", values)
             rows = _iter_rows(session, losses)
             database.executemany(_INSERT, (_build_values(row, new_id, now, losses) for row in rows))
+            notes = build_size_note(session.facts, losses).items()
+            metadata = [(new_id, name, compact_text(note), now) for name, note in notes]
+            database.executemany("INSERT INTO session_metadata VALUES (?, ?, ?, ?)", metadata)
     except sqlite3.Error as error:
         raise OSError(str(error)) from None  # as for any file, reported with the named path
     count_injected_losses(session, losses)

@@ -66,6 +66,8 @@ def check_replays(session: Session) -> int:
         recording = Recording(session if window is None else session.with_window(window))
         contexts = [session.context_at(call.message) for call in recording.calls]
         fixed = [measure_context(context, table).fixed for context in contexts]
+        sizes = zip(recording.recorded_sizes, recording.sizes, contexts, strict=True)
+        assert all(recorded or size == measure_context(context, table).tokens for recorded, size, context in sizes)
         for name in REPLAYED:
             try:
                 replay = replay_recording(recording, POLICIES[name], POLICIES[name].Params())
@@ -133,6 +135,7 @@ def test_a_plan_its_copy_and_its_file_agree(path: Path, mark: str, tmp_path: Pat
         copy = ct.apply(session, plan, summary)
         measured = measure_context(copy.context_at(), build_calibrated_table(copy.facts))
         assert size.low <= measured.tokens <= size.high
+        check_replays(copy)
         for name in list_writable_formats():
             export(copy, tmp_path / "out", name, force=True)
             written = ct.open_session(tmp_path / "out")
@@ -163,6 +166,7 @@ def test_an_exported_file_has_the_size_of_the_copy_for_real_sessions(policy: str
         again = measure_context(written.context_at(), build_calibrated_table(written.facts))
         assert again.tokens == copy.facts.size_basis.tokens or not is_whole, session.info.path
         assert again.tokens <= copy.facts.size_basis.tokens
+        check_replays(written)
         count += is_whole
     assert count >= 15
 

@@ -212,6 +212,8 @@ def _format_price_lines(lab: Lab, studies: Sequence[Study]) -> list[str]:
 
 def _format_measure(recording: Recording) -> str:
     usable = [each for each in recording.table.calibrations if each.usable and each.error]
+    if recording.facts.size_basis is not None:
+        return "sizes: estimated with the factors of the session that was compacted"
     if not any(recording.recorded_sizes):
         return "sizes: estimated with typical factors, as this session records none"
     text = "sizes under a policy: recorded size - calibrated size of the removed content"

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from context_tui.session.context import Context, context_at, memoize
 from context_tui.session.facts import Epoch, Facts, epoch_at
-from context_tui.session.token_factors import SizeBasis, count_output_tokens, is_recorded_reply
+from context_tui.session.token_factors import count_output_tokens, is_recorded_reply
 from context_tui.session.values import BlockFlag, Kind, MessageFlag
 from context_tui.tokens import accounting
 from context_tui.tokens.accounting import BelievedSize
@@ -216,7 +216,7 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
     has_request = accounting.find_request_before(facts, context.at, 0) >= 0  # later ones are not known yet
     unaccounted = put_back = error = 0
     if basis is not None:
-        unaccounted, put_back = _measure_unaccounted_in_copy(basis, facts, table, requests), basis.put_back
+        unaccounted, put_back = measure_unaccounted_in_copy(facts, table, requests), basis.put_back
         error = round(RESTORED_ERROR * put_back)
     elif recorded is not None:
         measured = measure_put_back(facts, row, fixed_earlier, table) if row >= 0 else 0
@@ -233,7 +233,10 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
     return ContextAccount(*sizes, *described, facts.holds_requests, not_in_file, has_prompt, put_back, error)
 
 
-def _measure_unaccounted_in_copy(basis: SizeBasis, facts: Facts, table: TokenTable | None, requests: int) -> int:
+def measure_unaccounted_in_copy(facts: Facts, table: TokenTable | None, requests: int) -> int:
+    """Return the tokens that came with *requests* requests of a compacted copy, or 0 if the session is no copy."""
+    if (basis := facts.size_basis) is None:
+        return 0
     end = facts.block_message[basis.blocks] if basis.blocks < len(facts.block_message) else len(facts)
     copy = context_at(facts, end)
     unaccounted = basis.tokens - basis.fixed - basis.put_back - _measure_content(copy, table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,11 @@ from context_tui.tokens.measures import TokenMeasure, TokenTable
 from context_tui.tui.rendering.formatting import format_estimate_sign
 from context_tui.tui.timeline.filters import NO_FILTER, NO_FOLDS, RowFilter, TurnFolds
 from context_tui.tui.timeline.rows import FIRST_LOCATION, Location
+
+MIN_MEASURED_PLANS = 7
+"""Minimum number of plans over the range of a setting whose next request is measured, if there are as many."""
+MAX_MEASURED_MESSAGES = 200_000
+"""Maximum number of messages in the contexts of all these plans, unless there are fewer plans than the minimum."""
 
 
 class AppliedPlan(NamedTuple):
@@ -146,13 +152,31 @@ class View:
         return self.cache.compute_runtime_state(self.session, self.point)
 
     def compute_curve(self, name: str, values: Sequence[Any]) -> list[int]:
-        """Return the tokens left after the plan for each value of the setting *name*; 0 where no plan is possible."""
+        """Return the tokens left after the plan for each value of the setting *name*; -1 where no plan is possible."""
         try:
             return POLICIES[self.policy].curve(self.context, self.policy_params, self.runtime_state, name, values)
         except PlanError:
             if len(values) == 1:
-                return [0]
+                return [-1]
             return [tokens for value in values for tokens in self.compute_curve(name, [value])]
+
+    def measure_curve(
+        self, name: str, values: Sequence[Any], tokens_after: Sequence[int], table: TokenTable | None
+    ) -> list[int]:
+        """Return the size of the next request for each value of the setting *name*; 0 where no plan is possible.
+
+        *tokens_after* is the result of :meth:`compute_curve`. The present plan and those of other values are measured
+        by *table*; of a large session these are only a few, between which the other sizes are interpolated.
+        """
+        view, value_by_tokens = replace(self, cache=PlanCache()), dict(zip(tokens_after, values, strict=True))
+        distinct = sorted(tokens for tokens in value_by_tokens if tokens >= 0)
+        count = max(MAX_MEASURED_MESSAGES // max(len(self.context), 1), MIN_MEASURED_PLANS)
+        places = {number * (len(distinct) - 1) // (count - 1) for number in range(count)} if distinct else ()
+        plans = [view.with_param(self.policy, name, value_by_tokens[distinct[place]]).plan for place in places]
+        plan_by_tokens = {plan.tokens_after: plan for plan in (*plans, self.plan) if plan}
+        requests = [(tokens, compute_next_request(plan, token_table=table)) for tokens, plan in plan_by_tokens.items()]
+        known = sorted((tokens, request.tokens_after) for tokens, request in requests)
+        return [_interpolate(known, tokens) if tokens >= 0 else 0 for tokens in tokens_after]
 
     def get_settings(self, policy: str) -> dict[str, Any]:
         """Return the settings that differ from a policy's defaults, including those of policies nested in a chain.
@@ -245,6 +269,15 @@ class View:
         """Return a view with the manual policy that cuts before *message*, or removes the cut if it is there."""
         cut = self.params.get(MANUAL_POLICY, {}).get("cut")
         return self.with_param(MANUAL_POLICY, "cut", None if cut == message else message).with_policy(MANUAL_POLICY)
+
+
+def _interpolate(known: list[tuple[int, int]], tokens: int) -> int:
+    """Return the value at *tokens* of the line through the two nearest *known* points, which ascend, or 0 if none."""
+    if len(known) < 2:
+        return known[0][1] if known else 0
+    end = min(max(bisect_left(known, (tokens, 0)), 1), len(known) - 1)
+    (left, low), (right, high) = known[end - 1 : end + 1]
+    return low + round((high - low) * (tokens - left) / (right - left))
 
 
 PolicySettings = Mapping[str, Mapping[str, Any]]

@@ -27,7 +27,8 @@ def show(panel: ParameterPanel, policy: str, first: int | None = None, **values:
     panel.show(view, next_firing=first)
     points = panel.curve_values
     if points:
-        panel.show_curve(panel.selected, points, view.compute_curve(panel.selected, points))
+        tokens_after = view.compute_curve(panel.selected, points)
+        panel.show_curve(panel.selected, points, view.measure_curve(panel.selected, points, tokens_after, None))
 
 
 class Tuner(Alone):

@@ -331,18 +331,6 @@ def outcome(results: int = 14, cut: int = 0, after: int = 79_876, fires: bool = 
     return PlanOutcome({"clears": results} if results else {}, 61, cut, 100, request, fires)
 
 
-@pytest.mark.parametrize("policy", ["defect-microcompact", "koda-microcompact", "defect-compact", "chain"])
-def test_a_curve_is_of_next_requests(policy: str) -> None:
-    made = compute_outcome(plan(sample(), policy, force=True))
-    assert made.compute_request_sizes([made.tokens_after]) == [made.request.tokens_after], (
-        "at the setting of the plan it is what the plan says"
-    )
-    assert made.compute_request_sizes([made.tokens_before, 0]) == [made.request.tokens_before, 0]
-    assert made.compute_request_sizes([made.tokens_after, made.tokens_after + 100, made.tokens_before]) == sorted(
-        made.compute_request_sizes([made.tokens_before, made.tokens_after, made.tokens_after + 100])
-    )
-
-
 def test_each_thing_that_is_done_to_results_is_counted() -> None:
     made = plan(sample(), "chain", policies=("defect-microcompact", "agent-sdk-prune"))
     assert {edit.action for edit in made.edits} == {"clear", "truncate"}

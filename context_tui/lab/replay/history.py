@@ -179,12 +179,14 @@ class ReplayHistory:
         self._dropped: set[int] = set()
         self._epoch_start = 0
         self._cleared: dict[int, Body] = {}  # by the recording, including earlier contexts
-        self._summary = -1  # of the last recorded compaction, while it and what was put back are in the history
+        # of the last recorded compaction, while it and what was put back are in the history
+        self._summary = recording.first_summary
         self._recorded_from = 0  # first message appended to the recorded context
         self._recorded_before = frozenset[int]()  # messages with which the recorded context began
         self._amounts: dict[int, Amount] = {}  # by message with replaced bodies
         self._reordered_length = 0  # number of messages at the start of the order that may be rearranged
-        self._non_appended: Amount = ZERO_AMOUNT  # amount of the history less that of the appended messages
+        # amount of the history less that of the appended messages
+        self._non_appended: Amount = recording.get_put_back(recording.first_summary)
         self._split_cache = (0, 0, 0), (ZERO_AMOUNT, ZERO_AMOUNT)  # last key and value
         self._position_cache: tuple[dict[int, int], int] = {}, 0  # positions, and the number of indexed messages
         self._reasoning_cache = 0, 0, PastReasoning(recording.facts)  # generation, number of messages, their reasoning

@@ -24,10 +24,12 @@ from context_tui.session.window import Window
 from context_tui.tokens.accounting import find_fixed_blocks
 from context_tui.tokens.context_size import (
     DEFAULT_SUMMARY_TOKENS,
+    find_last_summary,
     find_request_after,
     find_summary,
     measure_fixed,
     measure_put_back,
+    measure_unaccounted_in_copy,
 )
 from context_tui.tokens.estimators import bytes4, count_message_tokens
 from context_tui.tokens.measures import build_calibrated_table
@@ -101,6 +103,7 @@ class Recording:
         recorded_sizes: for each call, the recorded size of its context in tokens, or None if it is not recorded.
         windows: for each call, the context window.
         put_back: tokens that recorded compactions put back and the file lacks, by the message of their summary.
+        first_summary: the summary with which a compacted copy begins, or -1.
     """
 
     def __init__(self, session: Session) -> None:
@@ -125,6 +128,7 @@ class Recording:
         self.summary_tokens = round(median(sizes)) if sizes else DEFAULT_SUMMARY_TOKENS
         self.content = _SummaryContent(session.content)
         self._fixed_blocks = frozenset(find_fixed_blocks(facts))
+        self.first_summary = find_last_summary(session.context_at()) if facts.size_basis else -1
         self.put_back = self._measure_put_back(length)
         self._amounts = TupleList(Amount._make, len(ZERO_AMOUNT), "i")  # by message of the session
         for message in range(length):
@@ -139,6 +143,8 @@ class Recording:
 
     def _measure_put_back(self, length: int) -> dict[int, int]:
         facts = self.facts
+        if facts.size_basis is not None:
+            return {self.first_summary: facts.size_basis.put_back}
         rows = {find_summary(facts, epoch): find_request_after(facts, epoch, length) for epoch in facts.epochs}
         rows = {summary: row for summary, row in rows.items() if summary >= 0 and row >= 0}
         fixed = measure_fixed(facts, self.table, (facts.request_message[row] for row in rows.values()))
@@ -155,7 +161,10 @@ class Recording:
         if None not in self.recorded_sizes:
             return [*filter(None, self.recorded_sizes)]
         calls = zip(self.recorded_sizes, self.recorded_amounts, self.fixed_sizes, strict=True)
-        return [size or amount.tokens + amount.put_back + fixed for size, amount, fixed in calls]
+        return [size or fixed + self._measure_content(amount) for size, amount, fixed in calls]
+
+    def _measure_content(self, amount: Amount) -> int:
+        return amount.total + measure_unaccounted_in_copy(self.facts, self.table, amount.requests)
 
     @cached_property
     def recorded_amounts(self) -> list[Amount]:
@@ -164,7 +173,7 @@ class Recording:
 
     def _iter_recorded_amounts(self) -> Iterator[Amount]:
         sums = self.get_appended("keep").amounts
-        amount, end, events = ZERO_AMOUNT, 0, iter(self.events)
+        amount, end, events = self.get_put_back(self.first_summary), 0, iter(self.events)
         cleared: dict[int, Body] = {}
         owner, prefix, start = self.facts.block_message, frozenset[int](), 0
         event = next(events, None)

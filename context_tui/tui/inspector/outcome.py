@@ -5,7 +5,6 @@ Independent of widgets. A size with ``~`` is an estimate, at least in part.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -30,10 +29,7 @@ Paragraph = list[list[Run]]
 
 @dataclass(frozen=True, slots=True)
 class PlanOutcome:
-    """Totals of a plan: changed results keyed by verb, dropped messages, the next request, and other changes.
-
-    ``tokens_before`` and ``tokens_after`` are the context's sizes without and with the plan, by ``bytes/4``.
-    """
+    """Totals of a plan: changed results keyed by verb, dropped messages, the next request, and other changes."""
 
     changed_results: dict[str, int]
     result_count: int
@@ -45,16 +41,6 @@ class PlanOutcome:
     needs_summary: bool = True
     other_blocks: int = 0
     inserted_messages: int = 0
-    tokens_before: int = 0
-    tokens_after: int = 0
-
-    def compute_request_sizes(self, tokens_after: Sequence[int]) -> list[int]:
-        """Return the size of the next request for each context size in *tokens_after*, by ``bytes/4``; 0 stays 0."""
-        removed_tokens, request = self.tokens_before - self.tokens_after, self.request
-        # A policy's own estimator differs from bytes/4 by this factor.
-        factor = (request.removed_tokens - request.inserted_tokens) / removed_tokens if removed_tokens else 1.0
-        sizes = (request.tokens_before - (self.tokens_before - tokens) * factor for tokens in tokens_after)
-        return [max(round(size), 0) if tokens else 0 for size, tokens in zip(sizes, tokens_after, strict=True)]
 
 
 _outcomes_by_plan: WeakKeyDictionary[Plan, dict[TokenTable | None, PlanOutcome]] = WeakKeyDictionary()
@@ -84,8 +70,6 @@ def _count(plan: Plan, request: NextRequest) -> PlanOutcome:
         plan.needs_summary,
         len(rows) - len(results),
         sum(1 for insert in plan.inserts if not insert.holds_summary),
-        plan.tokens_before,
-        plan.tokens_after,
     )
 
 

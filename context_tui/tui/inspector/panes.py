@@ -140,12 +140,12 @@ class InspectorPanes:
         values = panel.curve_values
         if values and not view.applied:
             draw = partial(self._draw_curve, view, panel.selected, values)
-            self._jobs.compute_curve(view, panel.selected, values, draw)
+            self._jobs.compute_curve(view, panel.selected, values, self._controller.token_table, draw)
 
-    def _draw_curve(self, view: View, name: str, values: Sequence[Any], tokens_after: Sequence[int]) -> None:
+    def _draw_curve(self, view: View, name: str, values: Sequence[Any], sizes: Sequence[int]) -> None:
         current = self._controller.view
         if (view.policy, view.context) == (current.policy, current.context):
-            self._screen.query_one(ParameterPanel).show_curve(name, values, tokens_after)
+            self._screen.query_one(ParameterPanel).show_curve(name, values, sizes)
 
     def _draw_sizes_of(self, view: View) -> None:
         current = self._controller.view

@@ -204,13 +204,12 @@ class ParameterPanel(Widget):
         current = parameter.get_effective_value(self.rows.values[parameter.name])
         return sorted({*values[: MAX_CURVE_POINTS - 1], current}) if current is not None else values
 
-    def show_curve(self, name: str, values: Sequence[Any], tokens_after: Sequence[int]) -> None:
-        """Draw the curve if setting *name* is still selected; *tokens_after* are the context sizes after each plan."""
+    def show_curve(self, name: str, values: Sequence[Any], sizes: Sequence[int]) -> None:
+        """Draw the curve if setting *name* is still selected; *sizes* are those of the next request with each plan."""
         parameter = self.rows.current_parameter
         if parameter and self._outcome and name == parameter.name:
-            requests = self._outcome.compute_request_sizes(tokens_after)
             current = parameter.get_effective_value(self.rows.values[name])
-            self.curve.show(name, values, requests, current, parameter.unit)
+            self.curve.show(name, values, sizes, current, parameter.unit)
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width < NARROW_WIDTH, "-narrow")

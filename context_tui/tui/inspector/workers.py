@@ -18,7 +18,7 @@ from context_tui.errors import MeasureError
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.trigger_points import find_firing_runs
 from context_tui.session.session import Session
-from context_tui.tokens.measures import TokenMeasure
+from context_tui.tokens.measures import TokenMeasure, TokenTable
 from context_tui.tui.analysis import (
     AnalysisCache,
     TriggerFirings,
@@ -153,8 +153,15 @@ class InspectorWorkers:
         self._runtime_sizes_session, pause = session, partial(self._pause, LONG_PAUSE_S)
         start_work(self._screen, "runtime-sizes", "compute the believed sizes", work, pause=pause)
 
-    def compute_curve(self, view: View, name: str, values: Sequence[Any], draw: Callable[[list[int]], object]) -> None:
-        """Compute the context's tokens after the plan for each of *values*, and pass the list to *draw*."""
+    def compute_curve(
+        self,
+        view: View,
+        name: str,
+        values: Sequence[Any],
+        token_table: TokenTable | None,
+        draw: Callable[[list[int]], object],
+    ) -> None:
+        """Compute the size of the next request with the plan for each of *values*, and pass the list to *draw*."""
 
         def work(job: ThreadJob) -> list[int]:
             tokens_after: list[int] = []
@@ -165,6 +172,6 @@ class InspectorWorkers:
                 if time.monotonic() - started < WORK_SLICE_S / 2:  # as many at once as fit in a slice
                     step *= 2
                 job.checkpoint()
-            return tokens_after
+            return view.measure_curve(name, values, tokens_after, token_table)
 
         start_work(self._screen, "curve", "compute the curve", work, draw)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from context_tui import tokens
     from context_tui.compaction.apply import apply
+    from context_tui.compaction.next_request import measure
     from context_tui.errors import Error, PlanError, SeveralSessions, SummarizerError, UnreadableSession
     from context_tui.formats.opening import open_session, sessions_in
     from context_tui.lab import replay, sweep
@@ -24,6 +25,7 @@ __all__ = [
     "UnreadableSession",
     "apply",
     "from_messages",
+    "measure",
     "open_session",
     "plan",
     "replay",
@@ -36,6 +38,7 @@ _MODULE_OF_NAME = {
     **dict.fromkeys(("Error", "PlanError", "SeveralSessions", "SummarizerError", "UnreadableSession"), "errors"),
     "apply": "compaction.apply",
     "from_messages": "session.memory",
+    "measure": "compaction.next_request",
     "open_session": "formats.opening",
     "plan": "policies.planning",
     "sessions_in": "formats.opening",

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+import context_tui as ct
 from context_tui.cli.inspect import build_report
 from context_tui.formats.base import scan
 from context_tui.formats.opening import choose_session, make_scanner
@@ -214,7 +215,8 @@ def test_inspect_follows(recording: Path) -> None:
     command = [sys.executable, "-m", "context_tui", "inspect", str(recording), "--follow"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.readline().startswith("3 messages")
+        size = ct.measure(ct.open_session(recording)).tokens
+        assert process.stdout.readline().startswith(f"3 messages   {size:,} of ")
         append(recording, b"".join(line + b"\n" for line in compacted().lines[3:6]))
         line = process.stdout.readline()
         assert line.startswith("5 messages") and "last compaction: micro, before message 5, lost" in line

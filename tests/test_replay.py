@@ -374,6 +374,16 @@ def test_what_never_fires_says_where_it_came_nearest(tmp_path: Path, name: str) 
     assert replay(growing(8).open(tmp_path).with_window(20_000), name, delay=0).nearest_miss is None
 
 
+@pytest.mark.parametrize("name", [name for name, policy in POLICIES.items() if policy.phases])
+def test_a_firing_states_the_size_that_its_reason_names(name: str) -> None:
+    session = ct.open_session(Path(__file__).parents[1] / "sample_sessions" / "coding-session.jsonl").with_window(
+        40_000
+    )
+    for firing in replay(session, name).firings:
+        if firing.plan.trigger.unit == "tokens":
+            assert f"{firing.believed:,}" in firing.reason
+
+
 def test_what_fires_and_finds_nothing_to_do_says_so(tmp_path: Path) -> None:
     session = growing(2).open(tmp_path).with_window(10_000)
     made = replay(session, "defect-microcompact")

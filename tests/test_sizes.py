@@ -97,6 +97,7 @@ def check_firing(recording: Recording, name: str, firing: Firing, sent: Context,
     error = firing.before - account.tokens - appended
     low, high = size.low + appended + min(error, 0), size.high + appended + max(error, 0)
     assert low - ROUNDING <= firing.after <= high + ROUNDING, (recording.session.info.path, name)
+    assert size.tokens <= compute_next_request(plan, None, table).after.high, "it has room for the summary"
     return True
 
 
@@ -135,6 +136,9 @@ def test_a_plan_its_copy_and_its_file_agree(path: Path, mark: str, tmp_path: Pat
         copy = ct.apply(session, plan, summary)
         measured = measure_context(copy.context_at(), build_calibrated_table(copy.facts))
         assert size.low <= measured.tokens <= size.high
+        assert ct.measure(copy) == measured.size and ct.measure(plan, summary) == size
+        pending = ct.measure(plan)
+        assert pending.low <= measured.tokens <= pending.high, "also before the summary is written"
         check_replays(copy)
         for name in list_writable_formats():
             export(copy, tmp_path / "out", name, force=True)

@@ -85,7 +85,7 @@ def _follow_session(options: argparse.Namespace) -> int:
 
 def format_status_line(session: Session, at: int | None = None) -> str:
     """Format the state of a followed session on one line: messages, context, window and problems."""
-    size = measure_context(session.context_at(at)).parts  # bytes/4: a calibration is too slow for each change
+    size = measure_context(session.context_at(at), build_calibrated_table(session.facts)).parts
     window = session.window_at(len(session) if at is None else at)
     share = f" of {window.tokens:,} ({size.tokens / window.tokens:.0%})" if window.tokens else ""
     problems = f"   {format_count(len(session.facts.problems), 'problem')}" if session.facts.problems else ""

@@ -135,6 +135,7 @@ def format_request(request: NextRequest) -> str:
     parts += f" - ~{removed:,} removed" if removed >= 0 else f" + ~{-removed:,} for longer replacements"
     parts += f" + ~{request.inserted_tokens:,} inserted" if request.inserted_tokens else ""
     parts += f"; {request.account.measure}: between {request.after.low:,} and {request.after.high:,}"
+    parts += " with a summary" if request.summary_pending else ""
     return f"{sizes}{', plus a summary' if request.summary_pending else ''} ({parts})"
 
 

@@ -282,7 +282,7 @@ def _print_backtest(backtest: PolicyBacktest) -> None:
     for each in backtest.results:
         case = each.message, each.kind, each.trigger or "", each.recorded
         rows.append((*case, _format_calls_off(each), each.why, each.after_recorded, each.after_predicted))
-    heads = ("message", "kind", "trigger", "size by the agent", "off by calls", "why", "next request", "predicted")
+    heads = ("message", "kind", "trigger", "size at the trigger", "off by calls", "why", "next request", "predicted")
     print_table(f"back-test: {backtest.policy} against the recorded compactions", heads, rows)
     if former_settings := backtest.former_settings:
         print_lines(f"  settings of the agent version named in the file: {', '.join(former_settings)}")

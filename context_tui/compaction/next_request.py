@@ -1,6 +1,7 @@
 """Predict the size of the next request with and without a plan, as recorded - removed + inserted.
 
-The recorded size is used unchanged; all other content is measured. A summary not yet written is left out.
+The recorded size is used unchanged; all other content is measured. A summary not yet written is left out, but for the
+upper end of the range.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from typing import NamedTuple
 
 from context_tui.compaction.changes import UniformChanges, collect_bodies
 from context_tui.compaction.plan import Plan
+from context_tui.session.context import Context
+from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.tokens import context_size
 from context_tui.tokens.accounting import find_fixed_blocks
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import estimate_text
-from context_tui.tokens.measures import TokenTable
+from context_tui.tokens.measures import TokenTable, build_calibrated_table
 from context_tui.tokens.restored_files import RESTORED_ERROR, use_estimate
 
 
@@ -23,7 +26,8 @@ class NextRequest(NamedTuple):
 
     Attributes:
         account: the context without the plan.
-        after: size of the request with the plan, excluding a summary that is not written yet.
+        after: size of the request with the plan, excluding a summary that is not written yet; its ``high`` has room
+            for one of twice the usual length.
         inserted_tokens: measured tokens that the plan inserts, including a written summary and ``restored_tokens``.
         summary_pending: whether the summary is not written yet, so that its size is unknown.
         restored_tokens: estimated tokens of files and skills that the agent puts back after the summary.
@@ -71,8 +75,23 @@ def compute_next_request(plan: Plan, summary: str | None = None, token_table: To
     rest = base.resize(_count_removed_tokens(plan, token_table), removed_requests)
     unsure = restored + account.put_back - base.put_back
     after = rest.add(inserted + restored, round(account.error * inserted + RESTORED_ERROR * unsure))
-    pending = plan.needs_summary and summary is None
+    if pending := plan.needs_summary and summary is None:
+        usual = context_size.estimate_summary(plan.context)
+        room = 2 * (token_table.convert_estimate(usual) if token_table else usual)
+        after = after._replace(high=after.high + room)
     return NextRequest(account, after, inserted + restored, pending, restored, base.put_back)
+
+
+def measure(source: Session | Context | Plan, summary: str | None = None) -> context_size.ContextSize:
+    """Return the size of the next request, in tokens, with a session's or another context, or with a plan applied.
+
+    The size is the one that the command line and the inspector show: recorded, or else measured with factors that are
+    calibrated on the session. *summary* is that of the plan, if it is written already.
+    """
+    if isinstance(source, Plan):
+        return compute_next_request(source, summary, build_calibrated_table(source.context.facts)).after
+    context = source.context_at() if isinstance(source, Session) else source
+    return context_size.measure_context(context, build_calibrated_table(context.facts)).size
 
 
 def _drops_summary(plan: Plan) -> bool:

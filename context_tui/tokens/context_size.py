@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import accumulate
+from statistics import median
 from typing import NamedTuple
 
 from context_tui.session.context import Context, context_at, memoize
@@ -22,7 +23,7 @@ from context_tui.session.values import BlockFlag, Kind, MessageFlag
 from context_tui.tokens import accounting
 from context_tui.tokens.accounting import BelievedSize
 from context_tui.tokens.context_index import index_context
-from context_tui.tokens.estimators import bytes4, count_block_tokens
+from context_tui.tokens.estimators import bytes4, count_block_tokens, count_message_tokens
 from context_tui.tokens.measures import TokenMeasure, TokenTable
 from context_tui.tokens.restored_files import RESTORED_ERROR, Restoration, use_estimate
 
@@ -156,6 +157,8 @@ class ContextAccount(NamedTuple):
         The error shrinks in proportion to the size. The share of the unaccounted tokens that belongs to the removed
         replies, or of a lacking size that belongs to the removed content, is uncertain. What was put back goes last.
         """
+        if not removed and not removed_requests:
+            return self.size
         removed_share = removed_requests / self.requests if self.requests else 0.0
         old_tokens, put_back = self.tokens - self.put_back, self.put_back if removed < max(self.content, 1) else 0
         tokens = resize(old_tokens, self.fixed, self.content, -removed, removed_share) + put_back
@@ -319,6 +322,17 @@ def measure_put_back(facts: Facts, row: int, fixed: int, table: TokenTable | Non
     content, error = _measure_content(first, table), _describe_measure(first, table)[0]
     tokens = facts.requests[row].context - fixed - content
     return tokens if tokens >= max(MIN_PUT_BACK, error * content) else 0
+
+
+@memoize
+def estimate_summary(context: Context) -> int:
+    """Return the usual size of a summary in tokens (``bytes/4``): the median of those recorded earlier, else 2,000."""
+    facts = context.facts
+    summaries = (message for message in range(context.at) if facts.flags[message] & MessageFlag.SUMMARY)
+    sizes = [count_message_tokens(facts, each) for each in summaries if not facts.flags[each] & MessageFlag.NOT_SENT]
+    sizes += [each.summary_tokens or 0 for each in facts.compactions if each.message < context.at]
+    sizes = [size for size in sizes if size]  # an encrypted summary has no size
+    return round(median(sizes)) if sizes else DEFAULT_SUMMARY_TOKENS
 
 
 def measure_fixed(facts: Facts, table: TokenTable | None, points: Iterable[int]) -> Iterator[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from statistics import median
 from typing import Any, NamedTuple
 
 from context_tui.compaction.plan import Insert, Plan
@@ -23,7 +22,7 @@ from context_tui.session.values import Kind, MessageFlag, Role
 from context_tui.session.window import Window
 from context_tui.tokens.accounting import find_fixed_blocks
 from context_tui.tokens.context_size import (
-    DEFAULT_SUMMARY_TOKENS,
+    estimate_summary,
     find_last_summary,
     find_request_after,
     find_summary,
@@ -31,7 +30,7 @@ from context_tui.tokens.context_size import (
     measure_put_back,
     measure_unaccounted_in_copy,
 )
-from context_tui.tokens.estimators import bytes4, count_message_tokens
+from context_tui.tokens.estimators import bytes4
 from context_tui.tokens.measures import build_calibrated_table
 
 
@@ -97,7 +96,7 @@ class Recording:
         checkpoints: messages before which a runtime may check its trigger, with their phases, in order.
         is_sent: for each message, whether a model ever received it.
         undoable_messages: messages that recorded compactions inserted: summaries, and hints to continue.
-        summary_tokens: estimated tokens of a summary: the recorded median, else :data:`DEFAULT_SUMMARY_TOKENS`.
+        summary_tokens: usual size of a summary in tokens (``bytes/4``); see :func:`.context_size.estimate_summary`.
         table: the calibrated sizes of the session's blocks.
         fixed_sizes: for each call, the calibrated tokens that no policy removes.
         recorded_sizes: for each call, the recorded size of its context in tokens, or None if it is not recorded.
@@ -112,7 +111,6 @@ class Recording:
         self.table = build_calibrated_table(facts)
         self.is_sent = bytes(not flags & MessageFlag.NOT_SENT for flags in facts.flags[:length])
         self.events = _find_events(session)
-        summaries = [message for message in range(length) if facts.flags[message] & MessageFlag.SUMMARY]
         self.undoable_messages = find_inserted(facts)
         self.calls = TupleList(ModelCall._make, 2, "i")
         for call in iterate_calls(facts, length):
@@ -122,10 +120,7 @@ class Recording:
         checkpoints = (message for message in range(end + 1) if self.is_sent[message] or message in answered)
         phases_at = ((message, find_phases(facts, message)) for message in checkpoints)
         self.checkpoints = [(message, phases) for message, phases in phases_at if phases or message in answered]
-        sizes = [count_message_tokens(facts, message) for message in summaries if self.is_sent[message]]
-        sizes = [size for size in sizes if size]  # an encrypted summary has no size
-        sizes += [each.summary_tokens for each in facts.compactions if each.summary_tokens]
-        self.summary_tokens = round(median(sizes)) if sizes else DEFAULT_SUMMARY_TOKENS
+        self.summary_tokens = estimate_summary(session.context_at())
         self.content = _SummaryContent(session.content)
         self._fixed_blocks = frozenset(find_fixed_blocks(facts))
         self.first_summary = find_last_summary(session.context_at()) if facts.size_basis else -1

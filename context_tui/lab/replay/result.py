@@ -50,7 +50,7 @@ class Firing:
         cache_cut: tokens that decide the cost.
         cleared, truncated: numbers of cleared and of truncated results.
         dropped, summarised: numbers of messages removed without a summary, and replaced by one.
-        believed: the believed size in tokens.
+        believed: the size in tokens that the trigger compared, or else the believed size of the context.
     """
 
     call: int

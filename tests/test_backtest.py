@@ -14,6 +14,7 @@ import context_tui as ct
 from context_tui.cli import main
 from context_tui.compaction.next_request import compute_next_request
 from context_tui.compaction.plan import Plan, Trigger
+from context_tui.compaction.recorded_compactions import find_recorded_compactions
 from context_tui.lab.replay.backtest import (
     BacktestCase,
     BacktestResult,
@@ -44,6 +45,7 @@ from context_tui.tui.sweep.table import format_setting_values
 from context_tui.tui.view import View
 from tests.formats import recordings
 from tests.formats.recordings import call, result, text, usage
+from tests.small_sessions import NAMES, open_small
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "claude-code"
 
@@ -490,3 +492,15 @@ def test_what_an_agent_inserts_again_is_not_counted_twice(tmp_path: Path) -> Non
         assert any(session.facts.size[row] >= 8_000 for row in find_standing_blocks(session.facts))
         sizes.append(held(session, At(1))[0].after_predicted)
     assert sizes[0] == sizes[1] == pytest.approx(21_000, rel=0.06)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_full_compaction_of_every_format_is_in_the_back_test(name: str, tmp_path: Path) -> None:
+    session = open_small(name, tmp_path)
+    full = [each for each in find_recorded_compactions(session) if each.kind == "full"]
+    results = [
+        each for backtest in run_backtests(Recording(session)) for each in backtest.results if each.kind == "full"
+    ]
+    assert {each.message: each.after_recorded for each in results} == {
+        each.message: each.recorded_tokens_after for each in full
+    }

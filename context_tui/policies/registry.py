@@ -33,8 +33,8 @@ PRESETS = (
 )
 """Policies that are TOML files in the folder ``presets``: the rules of known runtimes."""
 
-DEFAULT_POLICY, MANUAL_POLICY = "defect-microcompact", "manual"
-"""The initial policy, and the policy for marks set by hand."""
+DEFAULT_POLICY, MANUAL_POLICY, NO_POLICY = "defect-microcompact", "manual", "none"
+"""The initial policy, the policy for marks set by hand, and the one that changes nothing."""
 
 
 def _find_policy_error(name: str, policy: Any) -> str:

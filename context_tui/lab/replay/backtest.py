@@ -15,7 +15,7 @@ from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import find_changed_params
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameters import format_assignments
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.registry import NO_POLICY, POLICIES
 from context_tui.policies.runtime_state import RuntimeState, build_runtime_state, format_comparison
 from context_tui.policies.trigger_points import iterate_runtime_states
 from context_tui.policies.versions import find_policy_of_version, list_own_policies
@@ -136,6 +136,8 @@ def _backtest_compaction(
         start = max(start, find_last_rewrite(facts, at - 1))
     get_point = attrgetter("at")
     earlier_states = states[bisect_right(states, start, key=get_point) : bisect_left(states, at, key=get_point)]
+    if backtest_trigger.policy.name == NO_POLICY:
+        return build_result("its agent has no preset")
     if compaction.trigger == "manual":
         return build_result("requested by the user")
     if not any(start <= message < at for message in facts.request_message):
@@ -217,9 +219,13 @@ class PolicyBacktest(NamedTuple):
 
 
 def run_backtests(recording: Recording, checkpoint: Checkpoint = lambda: None) -> list[PolicyBacktest]:
-    """Compare each policy of the recording's agent with the compactions that the session recorded."""
+    """Compare each policy of the recording's agent with the compactions that the session recorded.
+
+    Full compactions of an agent without a preset are not testable, but the sizes after them are predicted.
+    """
     backtests = list[PolicyBacktest]()
-    for kind, name in list_own_policies(recording.facts.agent or recording.session.info.format).items():
+    own_policies = list_own_policies(recording.facts.agent or recording.session.info.format)
+    for kind, name in {"full": NO_POLICY, **own_policies}.items():
         cases: dict[str, list[BacktestCase]] = {}
         for compaction in recording.session.facts.compactions:
             if compaction.kind == kind:

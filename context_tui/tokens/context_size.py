@@ -219,7 +219,7 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
     has_request = accounting.find_request_before(facts, context.at, 0) >= 0  # later ones are not known yet
     unaccounted = put_back = error = 0
     if basis is not None:
-        unaccounted, put_back = measure_unaccounted_in_copy(facts, table, requests), basis.put_back
+        (unaccounted,), put_back = measure_unaccounted_in_copy(facts, table, (requests,)), basis.put_back
         error = round(RESTORED_ERROR * put_back)
     elif recorded is not None:
         measured = measure_put_back(facts, row, fixed_earlier, table) if row >= 0 else 0
@@ -236,15 +236,16 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
     return ContextAccount(*sizes, *described, facts.holds_requests, not_in_file, has_prompt, put_back, error)
 
 
-def measure_unaccounted_in_copy(facts: Facts, table: TokenTable | None, requests: int) -> int:
-    """Return the tokens that came with *requests* requests of a compacted copy, or 0 if the session is no copy."""
+def measure_unaccounted_in_copy(facts: Facts, table: TokenTable | None, requests: Iterable[int]) -> Iterator[int]:
+    """Yield the tokens that came with each of these numbers of requests in a compacted copy; 0 if it is no copy."""
     if (basis := facts.size_basis) is None:
-        return 0
+        yield from (0 for _ in requests)
+        return
     end = facts.block_message[basis.blocks] if basis.blocks < len(facts.block_message) else len(facts)
     copy = context_at(facts, end)
     unaccounted = basis.tokens - basis.fixed - basis.put_back - _measure_content(copy, table)
     replies = count_requests_before(copy)[-1]
-    return round(unaccounted * requests / replies) if replies else unaccounted
+    yield from (round(unaccounted * count / replies) if replies else unaccounted for count in requests)
 
 
 def _predict_put_back(

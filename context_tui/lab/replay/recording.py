@@ -155,11 +155,10 @@ class Recording:
         """Size of the recorded context in tokens at each call, estimated where no usage was recorded."""
         if None not in self.recorded_sizes:
             return [*filter(None, self.recorded_sizes)]
-        calls = zip(self.recorded_sizes, self.recorded_amounts, self.fixed_sizes, strict=True)
-        return [size or fixed + self._measure_content(amount) for size, amount, fixed in calls]
-
-    def _measure_content(self, amount: Amount) -> int:
-        return amount.total + measure_unaccounted_in_copy(self.facts, self.table, amount.requests)
+        amounts, facts, table = self.recorded_amounts, self.session.facts, self.table
+        unaccounted = measure_unaccounted_in_copy(facts, table, (amount.requests for amount in amounts))
+        calls = zip(self.recorded_sizes, amounts, self.fixed_sizes, unaccounted, strict=True)
+        return [size or fixed + amount.total + more for size, amount, fixed, more in calls]
 
     @cached_property
     def recorded_amounts(self) -> list[Amount]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from context_tui.cli import main
-from context_tui.policies.agent_settings import build_agent_settings
+from context_tui.policies.agent_settings import build_agent_settings, format_setting_lines
 from context_tui.policies.parameter_space import build_params
 from context_tui.policies.registry import POLICIES
 from context_tui.session.window import Window
@@ -51,6 +51,24 @@ def test_only_codex_takes_shares_of_the_whole_window_where_a_part_is_used() -> N
         assert found is not None and found.settings[0].value == value
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "keys"),
+    [
+        ("claude-code-auto", {"trigger_reserve": 33_000}, {"CLAUDE_AUTOCOMPACT_PCT_OVERRIDE", "autoCompactWindow"}),
+        ("claude-code-auto", {"trigger_reserve": 32_999}, set()),
+        ("claude-code-idle", {"trigger_tokens": 99_999}, set()),
+        ("anthropic-compact", {"trigger_tokens": 50_000}, {"context_management.edits"}),
+        ("anthropic-compact", {"trigger_tokens": 49_999}, set()),
+        ("roo-condense", {"trigger_share": 0.04}, set()),
+    ],
+)
+def test_a_key_that_cannot_reach_the_value_is_left_out(name: str, given: dict[str, Any], keys: set[str]) -> None:
+    assert told(name, **given).keys() == keys
+    params = build_params(POLICIES[name], given)
+    lines = format_setting_lines(build_agent_settings(name, params, Window(65_536, "file")))
+    assert (lines[0] == "the agent has no setting for these values") == (not keys)
+
+
 def test_what_goes_into_a_request_is_json() -> None:
     (edit,) = json.loads(told("anthropic-clear-tool-uses", clear_at_least=9_000)["context_management.edits"])
     assert edit == {
@@ -81,5 +99,7 @@ def test_the_command_line_tells_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policies", "koda-microcompact", "--json"]) == 0
     (policy,) = json.loads(capsys.readouterr().out)["policies"]
     assert policy["native"]["settings"] == [] and "gap_seconds" in policy["native"]["fixed"]
+    assert main(["policies", "claude-code-auto", "-p", "trigger_reserve=30000", "--window", "65536"]) == 0
+    assert "the agent has no setting for these values" in capsys.readouterr().out
     assert main(["policies", "-p", "a=1"]) == 2
     assert "name the policy" in capsys.readouterr().err

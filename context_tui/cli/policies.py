@@ -9,7 +9,7 @@ from context_tui.app.config import read_config
 from context_tui.cli.options import CommandParser, load_policy_files
 from context_tui.cli.output import build_plugin_report, pick_fields, print_lines, print_table, write_json
 from context_tui.errors import ExitCode
-from context_tui.policies.agent_settings import AgentSettings, build_agent_settings
+from context_tui.policies.agent_settings import AgentSettings, build_agent_settings, format_setting_lines
 from context_tui.policies.base import Policy
 from context_tui.policies.parameter_space import build_params, list_parameters
 from context_tui.policies.parameters import format_value, parse_assignments
@@ -66,8 +66,7 @@ def _print_native(native: AgentSettings, window: int) -> None:
     rows = [(each.file, each.key, each.value, each.note) for each in native.settings]
     title = f"in the agent's own configuration, for a window of {window:,}"
     print_table(title, ("where", "key", "value", "note"), rows)
-    if native.constant_params:
-        print_lines(f"  hard-coded in the agent; not configurable: {', '.join(native.constant_params)}")
+    print_lines(*(f"  {line}" for line in format_setting_lines(native)[len(rows) :]))
 
 
 def _build_policy_report(policy: Policy) -> dict[str, Any]:

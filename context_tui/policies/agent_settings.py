@@ -34,6 +34,7 @@ class AgentSettings(NamedTuple):
 
 
 UNKNOWN_SETTINGS_TEXT = "no agent configuration is known for this policy"
+NO_SETTING_TEXT = "the agent has no setting for these values"
 
 
 def format_agent_settings(agent_settings: AgentSettings | None) -> str:
@@ -48,6 +49,8 @@ def format_agent_settings(agent_settings: AgentSettings | None) -> str:
         lines.append(f"{setting.key} = {setting.value}")
         if setting.note:
             lines.append(f"#   note: {setting.note}")
+    if not lines:
+        lines.append(f"#   {NO_SETTING_TEXT}")
     if agent_settings.constant_params:
         lines.append(f"#   no setting of the agent: {', '.join(agent_settings.constant_params)}")
     return "\n".join(lines)
@@ -61,13 +64,17 @@ def format_setting_lines(agent_settings: AgentSettings | None) -> list[str]:
     for setting in agent_settings.settings:
         note = f"  ({setting.note})" if setting.note else ""
         lines.append(f"{setting.file}: {setting.key} = {setting.value}{note}")
+    lines = lines or [NO_SETTING_TEXT]
     if agent_settings.constant_params:
         lines.append(f"hard-coded in the agent; not configurable: {', '.join(agent_settings.constant_params)}")
     return lines
 
 
 def build_agent_settings(policy: str, params: BaseModel, window: Window) -> AgentSettings | None:
-    """Return the settings that make the agent compact with these parameters, or None if the policy has none."""
+    """Return the settings that make the agent compact with these parameters, or None if the policy has none.
+
+    Settings that cannot reach a value are left out.
+    """
     agent = next((agent for agent in _load_agents() if policy in agent["policies"]), None)
     if agent is None:
         return None
@@ -78,7 +85,10 @@ def build_agent_settings(policy: str, params: BaseModel, window: Window) -> Agen
     settings: dict[str, AgentSetting] = {}  # by key; if two parameters set the same key, the last one counts
     for setting in agent.get("settings", ()):
         with suppress(KeyError):  # a parameter that is missing or not set
-            settings[setting["key"]] = AgentSetting(**{**setting, "value": setting["value"].format_map(known)})
+            name, low, high = setting.get("reaches", ("", 0, 0))
+            members = {**setting, "value": setting["value"].format_map(known)}
+            if low <= known.get(name, 0) <= high:
+                settings[setting["key"]] = AgentSetting(*(members.get(each, "") for each in AgentSetting._fields))
     constants = agent.get("constant_params", ()) if "settings" in agent else values
     return AgentSettings(tuple(settings.values()), [*(name for name in constants if name in values), *unset])
 

@@ -29,7 +29,7 @@ def lane(policy: str, **params: Any) -> Lane:
         ("claude-code-auto", {}, "# ~/.claude/settings.json\nautoCompactWindow = 300000"),
         ("claude-code-auto", {}, "note: it can only lower the threshold"),
         ("claude-code-auto", {}, "window of 300,000 tokens (given)"),
-        ("claude-code-micro", {}, "hard-coded in the agent"),
+        ("claude-code-micro", {}, "the agent has no setting for these values"),
         ("none", {}, "no agent configuration is known"),
         ("chain", {"policies": ("defect-compact",)}, "compact_ratio = 0.85"),
     ],

@@ -53,8 +53,6 @@ def format_configuration(lane: Lane) -> str:
         lines.append(f"# {label}")
         if settings and settings.settings:
             lines.append(f"#   for a window of {window.tokens:,} tokens ({window.source})")
-        elif settings:
-            lines.append("#   nothing is configurable: these values are hard-coded in the agent")
         lines += [format_agent_settings(settings), ""]
     return "\n".join([*lines, f"# {SOURCES_NOTE}"]) + "\n"
 

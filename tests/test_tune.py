@@ -212,7 +212,7 @@ def test_only_parameters_that_the_agent_can_be_given_are_tuned() -> None:
         list_configurable_parameters(policy, WINDOW)
 
 
-def write_session(folder: Path, turns: int, size: int) -> None:
+def write_session(folder: Path, turns: int, size: int, version: str = "2.1.100") -> None:
     made = recordings.Recording()
     for turn in range(turns):
         made.user(f"turn {turn}")
@@ -221,7 +221,8 @@ def write_session(folder: Path, turns: int, size: int) -> None:
         made.assistant(text("done"), use=usage(0, read=size + 6_000))
         size += 6_020
     folder.mkdir(parents=True)
-    made.write(folder)
+    path = made.write(folder)
+    path.write_text(path.read_text().replace('"2.1.100"', f'"{version}"'))
 
 
 def tune(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
@@ -289,6 +290,21 @@ def test_the_settings_fit_on_80_columns(capsys: pytest.CaptureFixture[str], tmp_
     lines = out.splitlines()
     (head,) = [number for number, line in enumerate(lines) if line.split()[:1] == ["setting"]]
     assert "change (" in lines[head] and max(map(len, lines[head : head + 5])) < 80
+
+
+@pytest.mark.parametrize(
+    ("version", "reserve", "saving"),
+    [("2.1.17", 45_000, "as recorded"), ("2.1.100", 33_000, "as recorded"), ("2.1.219", 33_000, "today")],
+)
+def test_the_current_setting_is_one_row_with_the_values_of_the_version_that_recorded(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, version: str, reserve: int, saving: str
+) -> None:
+    for number in range(3):
+        write_session(tmp_path / f"s{number}", 30, 20_000, version)
+    _, out, _ = tune(capsys, tmp_path, "--window", 200_000, "-P", AUTO.name, "-p", "trigger_reserve=33000,45000,50000")
+    rows = [re.split("  +", line.strip())[:2] for line in out.splitlines() if line.startswith("  trigger_reserve=")]
+    assert rows.count([f"trigger_reserve={reserve}", saving]) == 1
+    assert [name for name, _ in rows] == [f"trigger_reserve={each}" for each in (33_000, 45_000, 50_000)]
 
 
 def test_without_evidence_the_command_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from context_tui.batch.workers import SweepSource, analyze_sources, find_sources, measure_extra_calls
 from context_tui.cli.options import CommandParser, build_study_settings, list_policies, resolve_policy
 from context_tui.cli.output import print_lines, print_notice, print_table, write_json
-from context_tui.cli.sweep import report_unread, run_sweep
+from context_tui.cli.sweep import format_setting, report_unread, run_sweep
 from context_tui.errors import ExitCode, UnreadableSession
 from context_tui.formats.base import scan
 from context_tui.formats.opening import make_scanner
@@ -27,7 +27,7 @@ from context_tui.lab.sweep.recommendation import (
     list_configurable_parameters,
     recommend_setting,
 )
-from context_tui.lab.sweep.results import BY_VERSION, Sweep, UnreadSession
+from context_tui.lab.sweep.results import Sweep, UnreadSession
 from context_tui.lab.sweep.rows import build_row_report
 from context_tui.lab.sweep.session_sweep import SweepOptions
 from context_tui.policies.agent_settings import build_agent_settings, format_setting_lines
@@ -251,17 +251,20 @@ def _print_tuning(tuning: Tuning) -> None:
 
 def _print_settings(sweep: Sweep) -> None:
     current = sweep.totals[sweep.current]
+    tested = {each.name: sweep.find_param_values(each) for each in sweep.settings if each.name in sweep.totals}
 
     def build_row(setting: SweepSetting) -> list[object]:
         totals = sweep.totals[setting.name]
-        saving = "today" if setting.name == sweep.current else "no price"
-        if totals.cost and current.cost and setting.name != sweep.current:
+        saving = "no price"
+        if setting.name == sweep.current:  # the values of the version that recorded, or today's
+            saving = "today" if tested[setting.name] == setting.param_values else "as recorded"
+        elif totals.cost and current.cost:
             saving = format_saving(current.cost.total - totals.cost.total, sweep.cost_unit)
-        defaults = "each version's own" if BY_VERSION in sweep.find_param_values(setting).values() else "defaults"
-        name = setting.name.partition(" ")[2] or defaults
+        name = format_setting(sweep, setting.name).removesuffix(" (default)")
         return [name, saving, totals.regret_tokens, totals.firings, totals.fired_in, totals.peak]
 
     heads = ("setting", f"change ({sweep.cost_unit})", "needed later", "firings", "in", "peak")
-    settings = [setting for setting in sweep.settings if setting.name in sweep.totals]
-    settings.sort(key=lambda each: [value for value in each.param_values.values() if isinstance(value, int | float)])
+    own = tested[sweep.current]
+    settings = [each for each in sweep.settings if each.name == sweep.current or tested.get(each.name, own) != own]
+    settings.sort(key=lambda each: [value for value in tested[each.name].values() if isinstance(value, int | float)])
     print_table("", heads, [build_row(setting) for setting in settings], MAX_SETTINGS_SHOWN)

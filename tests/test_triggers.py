@@ -332,13 +332,13 @@ def test_idle_seconds_are_exact(tmp_path: Path) -> None:
 def test_only_a_window_that_is_assumed_is_said_to_be(tmp_path: Path, source: str, tokens: int) -> None:
     session = sized(tmp_path, 1_000)
     state = build_runtime_state(session.context_at(), Window(200_000, source), len(session))
-    note = format_window_share(state, 0.5)
-    assert note.startswith(f"50% of {tokens:,}") and ("window is unknown" in note) == (source == "assumed")
+    said = f"50% of {tokens:,}{', which this agent assumes if it knows no window' * (source == 'assumed')}"
+    assert format_window_share(state, 0.5) == said
     condition = TriggerCondition(share=0.5, unknown_window=128_000)
     reason = condition.check(Size(), state).reason
-    assert f"50% of {tokens:,}" in reason and ("window is unknown" in reason) == (source == "assumed")
+    assert f"({said})" in reason
     without_default = TriggerCondition(share=0.5).check(Size(), state).reason
-    assert "window is unknown" not in without_default
+    assert "knows no window" not in without_default
 
 
 def test_only_limits_in_tokens_depend_on_the_size() -> None:

@@ -59,6 +59,10 @@ class RuntimeState:
         return self.recorded_usage.context if self.input_includes_cache else self.recorded_usage.fresh
 
 
+ASSUMED_WINDOW_NOTE = ", which this agent assumes if it knows no window"
+"""What follows the size of a window that a runtime assumes in place of an unknown one."""
+
+
 def format_comparison(value: str, limit: str, *, fires: bool, exclusive: bool = False, explanation: str = "") -> str:
     """Format a value and its limit, as in ``192,760 tokens ≥ limit 167,000 (200,000 − 33,000 reserve)``.
 

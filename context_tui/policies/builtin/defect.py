@@ -20,7 +20,7 @@ from context_tui.policies.base import (
     token_param,
 )
 from context_tui.policies.block_index import PrefixSums, find_blocks_of_kind, select_block_numbers, slice_between
-from context_tui.policies.runtime_state import RuntimeState, format_comparison
+from context_tui.policies.runtime_state import ASSUMED_WINDOW_NOTE, RuntimeState, format_comparison
 from context_tui.session.context import Body, Context, memoize
 from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY
 from context_tui.session.session import Message
@@ -41,7 +41,7 @@ def get_window_tokens(state: RuntimeState) -> int:
 
 def format_window_share(state: RuntimeState, ratio: float) -> str:
     """Format a share of the context window, noting when the window's size is the one that defect assumes."""
-    fallback = "" if state.window.is_known else ", which defect assumes where the window is unknown"
+    fallback = "" if state.window.is_known else ASSUMED_WINDOW_NOTE
     return f"{ratio:.0%} of {get_window_tokens(state):,}{fallback}"
 
 

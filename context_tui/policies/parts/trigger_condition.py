@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from context_tui.compaction.plan import Trigger
 from context_tui.policies.base import Belief, param, token_param
 from context_tui.policies.parts.part import Part
-from context_tui.policies.runtime_state import RuntimeState, check_idle, format_comparison
+from context_tui.policies.runtime_state import ASSUMED_WINDOW_NOTE, RuntimeState, check_idle, format_comparison
 from context_tui.session.blocks import BYTES_PER_TOKEN
 
 
@@ -194,7 +194,7 @@ class TriggerCondition(Part):
         """Explain a limit that depends on the window; empty if it is a fixed number."""
         if self.share is None and self.reserve is None:
             return ""
-        note = "" if state.window.is_known or self.unknown_window is None else ", assumed as the window is unknown"
+        note = "" if state.window.is_known or self.unknown_window is None else ASSUMED_WINDOW_NOTE
         tokens = self.compute_window(state)
         window = f"{tokens:,}{note}{', the whole window' if tokens > state.window.tokens else ''}"
         text = window if self.share is None else f"{self.share:.0%} of {window}"

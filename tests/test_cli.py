@@ -318,11 +318,23 @@ def test_of_a_chain_only_what_fires_is_run_when_asked(run: Run, session: Path) -
     chain = ("plan", session, "-P", "chain", *tiers)
     every, code = run(*chain)[1], run(*chain)[0]
     assert code == 0 and "here defect-microcompact would not fire; --firing-only leaves out those policies" in every
-    assert "next request, if forced: " in every and "next request: " in run(*chain, "--firing-only")[1]
+    assert "next request, with defect-microcompact forced: " in every
+    assert "next request: " in run(*chain, "--firing-only")[1]
     report = document(run(*chain, "--firing-only", "--json")[1])
     assert {edit["source"] for edit in report["edits"]} == {"defect-compact"} and report["trigger"]["fires"]
     alone = document(run("plan", session, "-P", "defect-compact", "-p", "threshold=1", "--json")[1])
     assert report["next_request"] == alone["next_request"] and report["edits"] == alone["edits"]
+
+
+def test_a_trigger_that_is_met_is_no_firing_where_nothing_changes(run: Run, tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user("go")
+    recording.assistant(text("done"), use=usage(150_000))
+    for policy in ("defect", "chain", "defect-microcompact"):
+        given = ("plan", recording.write(tmp_path), "-P", policy, "--window", 200_000)
+        out, report = run(*given)[1], document(run(*given, "--json")[1])
+        assert "\nits trigger is met, but it changes nothing: " in out and "would fire" not in out
+        assert report["trigger"]["fires"] and not report["changed"]
 
 
 def test_plans_that_summarise(run: Run, session: Path) -> None:

@@ -153,9 +153,9 @@ def print_report(session: Session, plan: Plan, request: NextRequest) -> None:
     print_lines("   ".join([f"{plan.policy} {point}", *format_assignments(settings)]))
     if versions_text := format_recorded_params(plan.policy, plan.params, session.facts):
         print_lines(versions_text)
-    trigger, verdict = plan.trigger, "would fire" if plan.trigger.fires else "would not fire"
+    trigger = plan.trigger
     is_size = trigger.source and trigger.unit == "tokens" and trigger.value is not None
-    print_lines(f"{verdict}: {trigger.reason}{f'; size: {trigger.source}' if is_size else ''}")
+    print_lines(f"{plan.verdict}: {trigger.reason}{f'; size: {trigger.source}' if is_size else ''}")
     policy = find_policy(plan.policy)
     if policy.phases and not plan.trigger.fires:
         message = find_first_firing(session, policy, plan.params)  # type: ignore[arg-type]
@@ -164,11 +164,11 @@ def print_report(session: Session, plan: Plan, request: NextRequest) -> None:
     print_lines(*(f"note: {loss}" for loss in list_unreadable(session.facts)))
     if not plan.has_changes:
         return
-    waiting_policies = [step.policy for step in plan.steps or (plan,) if not step.trigger.fires]
-    forced = ", if forced" if waiting_policies and not plan.trigger.by_hand else ""
+    waiting = ", ".join(each.policy for each in plan.steps or (plan,) if not (each.trigger.fires or trigger.by_hand))
+    forced = f", with {waiting} forced" if trigger.fires and waiting else ", if forced" if waiting else ""
     print_lines(f"next request{forced}: {format_request(request)}")
-    if plan.trigger.fires and waiting_policies:
-        print_lines(f"here {', '.join(waiting_policies)} would not fire; --firing-only leaves out those policies")
+    if trigger.fires and waiting:
+        print_lines(f"here {waiting} would not fire; --firing-only leaves out those policies")
     share = f", {_format_percent((before - after) / before)} less" if before else ""
     print_lines(f"content by bytes/4: {before:,} -> {after:,}{share}{', plus a summary' if plan.needs_summary else ''}")
     if plan.report:

@@ -220,6 +220,13 @@ class Plan:
         return bool(self.changes or self.dropped_ranges or self.inserts)
 
     @property
+    def verdict(self) -> str:
+        """Whether the policy would fire, that is change the context because its trigger is met, as words."""
+        if self.trigger.fires:
+            return "would fire" if self.has_changes else "its trigger is met, but it changes nothing"
+        return "would not fire"
+
+    @property
     def needs_summary(self) -> bool:
         """Whether a summary is needed to apply the plan."""
         return bool(self.inserts) and self.summary_insert is not None

@@ -414,6 +414,8 @@ def test_the_trigger_says_where_it_would_have_fired() -> None:
     idle = plan(sample(), "koda-microcompact")
     assert idle.trigger.source and idle.trigger.value is None, "a source is that of a value"
     assert text(format_trigger_variants(idle, None)[0]) == "would fire now: the end of the recording counts as idle"
+    unchanged = plan(sample(), "koda-microcompact", min_tokens=100_000)
+    assert text(format_trigger_variants(unchanged, None)[-1]) == "its trigger is met, but it changes nothing now"
 
 
 @given(st.lists(st.integers(0, 200_000), min_size=1, max_size=60), st.integers(0, 100), st.integers(0, 6), st.data())

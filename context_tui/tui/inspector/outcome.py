@@ -161,7 +161,7 @@ def format_trigger_variants(plan: Plan, next_firing: int | None) -> list[Paragra
     *next_firing* is the message before which the policy would next have fired, -1 for never, or None if unknown.
     """
     trigger = plan.trigger
-    verdict, style = ("would fire now", f"bold {GOOD}") if trigger.fires else ("would not fire now", f"bold {WARN}")
+    verdict, style = f"{plan.verdict} now", f"bold {GOOD if trigger.fires and plan.has_changes else WARN}"
     verdict_runs: list[Run] = [(verdict, style)]
     shortest: list[list[Run]] = []
     if not trigger.fires and next_firing is not None:

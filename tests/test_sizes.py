@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean, median
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import context_tui as ct
+from context_tui.cli import main
 from context_tui.compaction.next_request import compute_next_request
 from context_tui.compaction.recorded_compactions import find_recorded_compactions
 from context_tui.errors import Error, PlanError
@@ -190,6 +192,31 @@ def test_the_noted_size_holds_until_a_request_records_one(name: str, tmp_path: P
     written.facts.add_request(reply, Usage(fresh=30_000, output=9))
     account = measure_context(context_at(written.facts, len(written.facts)))
     assert written.facts.size_basis is None and account.recorded == 30_000
+
+
+@pytest.mark.parametrize("name", NOTING_FORMATS)
+def test_a_file_with_only_a_summary_keeps_the_model_until_another_replies(name: str, tmp_path: Path) -> None:
+    sample = ct.open_session(SAMPLES[0].with_name("coding-session.jsonl"))
+    session = ct.open_session(export(sample, tmp_path / "recording", name).path)
+    copy = ct.apply(session, ct.plan(session, "manual", cut=len(session)), "What was done.")
+    export(copy, tmp_path / "out", name)
+    written = ct.open_session(tmp_path / "out")
+    assert len(written) <= 2 and written.facts.model == session.facts.model == "deepseek-chat"
+    assert written.window == copy.window and written.window.tokens == 65_536
+    if name == "claude-code":
+        message = {"id": "m", "model": "other", "content": [{"type": "text", "text": "Done."}]}
+        with (tmp_path / "out").open("a") as out:
+            out.write(json.dumps({"type": "assistant", "message": message}) + "\n")
+        assert ct.open_session(tmp_path / "out").facts.model == "other"
+
+
+def test_inspect_says_that_the_size_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = ct.open_session(SAMPLES[0].with_name("coding-session.jsonl"))
+    export(ct.apply(session, ct.plan(session, "manual", cut=80), "What was done."), tmp_path / "out", "claude-code")
+    recorded, noted = "recorded − calibrated at the first request", "as noted by the export"
+    for path, source in ((session.info.path, recorded), (tmp_path / "out", noted)):
+        assert main(["inspect", str(path)]) == 0
+        assert re.search(rf"6,009  not in the file +{source}\n", capsys.readouterr().out)
 
 
 def test_a_file_without_sizes_keeps_the_instructions_that_its_agent_inserts_again(tmp_path: Path) -> None:

@@ -392,7 +392,7 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     label, unit = ("estimated", "est.") if measure["kind"] == TokenMeasure.OWN else (measure["name"],) * 2
     if measure["kind"] != TokenMeasure.OWN:
         print_lines(f"token measure: {measure['name']}" + (f" ({measure['note']})" if measure["note"] else ""))
-    print_table("size", ("tokens", "size", "source"), _build_size_rows(report, label))
+    print_table("size", ("tokens", "size", "source"), _build_size_rows(session, report, label))
     if window["not_in_file_tokens"] and window["not_in_file_kinds"]:
         print_lines(f"  not in the file: {', '.join(window['not_in_file_kinds'])}")
     total = max(1, sum(report["by_category"].values()))
@@ -527,16 +527,17 @@ def _format_recorded_cell(entry: dict[str, Any]) -> object:
     return f"{recorded:,} (-{dropped:,})" if dropped else recorded
 
 
-def _build_size_rows(report: dict[str, Any], label: str) -> list[tuple[object, ...]]:
+def _build_size_rows(session: Session, report: dict[str, Any], label: str) -> list[tuple[object, ...]]:
     window, about, fit = report["window"], report["session"], report["fit"]
     is_own = report["ruler"]["kind"] == TokenMeasure.OWN
     content = "bytes / 4 of the content in the file" if is_own else "content in the file"
     basis = "bytes / 4" if window["recorded_tokens"] is None else "last recorded + bytes / 4 of everything after it"
+    hidden_source = "as noted by the export" if session.facts.size_basis else f"recorded − {label} at the first request"
     next_source = _format_next_request_source(window, "bytes / 4" if is_own else label)
     rows: list[tuple[object, ...]] = [
         (window["recorded_tokens"], "recorded", "fresh + cached input of the last request"),
         (window["estimated_tokens"], label, content),
-        (window["not_in_file_tokens"], "not in the file", f"recorded − {label} at the first request"),
+        (window["not_in_file_tokens"], "not in the file", hidden_source),
         (window["believed_tokens"], "as most agents count", f"{basis}; each policy has its own rule"),
         (window["next_request_tokens"], "next request", next_source),
         (about["context_window"], "window", _format_window_source(about)),

@@ -377,9 +377,9 @@ class Facts:
         return row
 
     def set_size_basis(self, basis: SizeBasis | None) -> None:
-        """Set the size of the context with all blocks so far, unless *basis* is None or a request recorded a size."""
+        """Set the size with all blocks so far, and an unknown model, if there is a *basis* and no recorded size."""
         if basis and not self.requests:
-            self.size_basis = replace(basis, blocks=len(self.kind))
+            self.size_basis, self.model = replace(basis, blocks=len(self.kind)), self.model or basis.model or None
 
     def add_compaction(self, compaction: Compaction) -> None:
         """Append a compaction, which must not precede earlier ones. A full compaction begins an epoch."""

@@ -94,6 +94,7 @@ class SizeBasis:
         is_calibrated: whether the recording calibrated the factors.
         put_back: the part of ``tokens`` that the agent puts back after a compaction, such as files.
         blocks: number of blocks in the copy; an agent that resumes it appends further ones.
+        model: name of the recording's model, which the messages of a copy may not tell; empty if unknown.
     """
 
     tokens: int
@@ -105,6 +106,7 @@ class SizeBasis:
     is_calibrated: bool = True
     put_back: int = 0
     blocks: int = 0
+    model: str = ""
 
 
 def is_recorded_reply(facts: Facts, message: int) -> bool:

@@ -1,9 +1,9 @@
 """A note in an exported session about the size of its context.
 
 The messages of a compacted session do not tell how large the next request is: the system prompt, the tools and the
-factors of the tokenizer are known from the original recording only. An export to the format of the same agent notes
-them after its last message, in a record or member that the agent ignores. The note applies until a request records a
-size.
+factors of the tokenizer are known from the original recording only, and the model too if no reply remains. An export to
+the format of the same agent notes them after its last message, in a record or member that the agent ignores. The note
+applies until a request records a size.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from context_tui.session.losses import Losses
 from context_tui.session.token_factors import SizeBasis
 from context_tui.session.validation import MAX_TOKENS
 from context_tui.session.values import Kind
+from context_tui.text.sanitize import truncate_name
 
 SIZE_NOTE = "context_tui"
 """Name of the member with the note."""
@@ -36,7 +37,7 @@ def build_size_note(facts: Facts, losses: Losses) -> dict[str, Any]:
     removed = sum(bytes_to_tokens(weight) * basis.factors.get_factor(kind) for kind, weight in weights.items())
     removed += losses.removed[Kind.IMAGE] * (basis.factors.image or 0)
     tokens = max(basis.tokens - round(removed), basis.fixed + basis.put_back)
-    return {SIZE_NOTE: msgspec.to_builtins(replace(basis, tokens=tokens))}
+    return {SIZE_NOTE: msgspec.to_builtins(replace(basis, tokens=tokens, model=facts.model or ""))}
 
 
 def parse_size_note(record: object) -> SizeBasis | None:
@@ -49,4 +50,4 @@ def parse_size_note(record: object) -> SizeBasis | None:
     ratios = basis.error, basis.size_error, *factors
     has_valid_sizes = min(basis.fixed, basis.put_back) >= 0 and basis.fixed + basis.put_back <= basis.tokens
     is_valid = has_valid_sizes and basis.tokens <= MAX_TOKENS // 2 and all(0 <= ratio <= MAX_RATIO for ratio in ratios)
-    return basis if is_valid else None
+    return replace(basis, model=truncate_name(basis.model)) if is_valid else None

@@ -146,13 +146,15 @@ def compute_score(verdicts: Sequence[Verdict]) -> Score:
     return Score(hits, sum(verdict.needed for verdict in verdicts), sum(verdict.label.needed for verdict in verdicts))
 
 
-def format_page(verdicts: Sequence[Verdict], outcomes: Sequence[Outcome]) -> str:
-    """Format the page as Markdown."""
+def format_draws(outcomes: Sequence[Outcome]) -> str:
+    """Format the first part of the page as Markdown: what counts, and the draws."""
+    return "\n".join([*INTRODUCTION.read_text("utf-8").splitlines(), *format_tables(outcomes), "", ""])
+
+
+def format_labels(verdicts: Sequence[Verdict]) -> str:
+    """Format the second part of the page as Markdown: the labels of blocks."""
     corrected = sum(bool(verdict.label.correction) for verdict in verdicts)
     lines = [
-        *INTRODUCTION.read_text("utf-8").splitlines(),
-        *format_tables(outcomes),
-        "",
         "## Labels of blocks, before names did not count",
         "",
         f"{len(verdicts):,} blocks that policies drop in {len({verdict.label.session for verdict in verdicts})} real "
@@ -262,8 +264,8 @@ def main() -> int:
     parser.add_argument("--half", choices=HALVES, help="score this half alone")
     options = parser.parse_args()
     verdicts = list(judge_labels(read_labels(*[options.half] if options.half else HALVES), options.folder))
-    text = format_page(verdicts, list(score_judgements(read_judgements(), options.folder)))
-    print_or_write_page(PAGE, text, options.write)
+    outcomes = list(score_judgements(read_judgements(), options.folder))
+    print_or_write_page(PAGE, format_draws(outcomes) + format_labels(verdicts), options.write)
     return 0
 
 

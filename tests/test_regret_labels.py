@@ -15,7 +15,8 @@ from context_tui.lab.regret.needles import find_lines, find_paths
 from context_tui.lab.regret.tool_calls import analyze_call, extract_powershell_script, mentions_file
 from context_tui.lab.regret.tools import classify_tool
 from context_tui.session.values import Kind
-from scripts.regret import compute_score, judge_labels, read_labels
+from scripts.regret import HALVES, PAGE, compute_score, format_draws, format_labels, judge_labels, read_labels
+from scripts.regret_cases import read_judgements, score_judgements
 from tests.formats.recordings import Recording, call, result, text
 from tests.test_regret import (
     CODE,
@@ -670,3 +671,17 @@ def test_the_development_half_of_the_labels() -> None:
     score = compute_score(list(judge_labels(read_labels("development"), CORPUS)))
     assert score.precision is not None and score.precision >= 0.97
     assert score.recall is not None and score.recall >= 0.95
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="no recordings beside the checkout")
+def test_the_draws_of_the_page_are_up_to_date() -> None:
+    outcomes = list(score_judgements(read_judgements(), CORPUS))
+    assert PAGE.read_text("utf-8").startswith(format_draws(outcomes)), "run make regret"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="no recordings beside the checkout")
+def test_the_labels_of_the_page_are_up_to_date() -> None:
+    verdicts = list(judge_labels(read_labels(*HALVES), CORPUS))
+    assert PAGE.read_text("utf-8").endswith(format_labels(verdicts)), "run make regret"

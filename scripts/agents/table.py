@@ -32,7 +32,8 @@ before the compaction and the messages in the file after it.
 """
 
 MISSING_HEAD = """\
-`inspect` and the inspector name these kinds where a part of the recorded size is not in the file.
+Where a part of the recorded size is not in the file, `inspect` and the inspector name its kinds. The goal *kinds* is
+met if they name all the kinds of an agent.
 """
 
 
@@ -139,7 +140,6 @@ def _format_reading_help() -> Iterator[str]:
   back, where the agent then deletes it from its files.
 - Calls, results, texts: those sent that are in our context, over all requests; the system prompt aside.
 - Sizes: recorded sizes that are the usage returned.
-- Kinds (a goal): all that is missing is of a kind that `inspect` names.
 - Compactions: those that the requests show and the session has at that call.
 - Preset: automatic compactions at which our preset of the agent's policy, told the configured limits, fires at the
   same call.

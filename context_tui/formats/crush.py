@@ -83,7 +83,7 @@ class CrushShape:
             read = usage.output - sum(bytes_to_tokens(facts.size[row]) for row in facts.blocks_of(self._newest_reply))
             if metadata.get(OUTPUT_INCLUDES_CACHE) and read >= MIN_CACHE_READ:
                 usage.cache_read, usage.output = read, usage.output - read
-            entry_scanner.replace_usage(facts, usage, self._newest_reply)
+            entry_scanner.set_only_usage(facts, usage, self._newest_reply)
         return []
 
 

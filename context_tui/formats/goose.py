@@ -92,7 +92,7 @@ class GooseShape:
                 facts.flags[message] |= MessageFlag.NOT_SENT
         usage, _ = values.parse_usage_or_note(_parse_usage, metadata)
         if usage and self._newest_reply > max(self._summaries, default=-1):
-            entry_scanner.replace_usage(facts, usage, self._newest_reply)
+            entry_scanner.set_only_usage(facts, usage, self._newest_reply)
         return []
 
 

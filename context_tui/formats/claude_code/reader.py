@@ -43,7 +43,7 @@ class Forks:
         revision: a number that grows whenever a branch may have been abandoned.
     """
 
-    replaced = None
+    replaced_messages = None
     event_positions: Mapping[tuple[str, int], int] = {}
 
     def __init__(self, facts: Facts) -> None:

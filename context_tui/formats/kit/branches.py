@@ -34,7 +34,7 @@ class MessageTree(Protocol):
         """A number that changes whenever earlier messages may have been abandoned or replaced."""
 
     @property
-    def replaced(self) -> Collection[int] | None:
+    def replaced_messages(self) -> Collection[int] | None:
         """The messages that were replaced by others.
 
         If None, the messages before the first one on a branch's path belong to earlier contexts, and the facts of the
@@ -123,12 +123,12 @@ class BranchFacts:
         old_state = self._abandoned, self._removed_messages, self._removed_events
         self._revision, self._abandoned = self._tree.revision, self._tree.find_abandoned_branches()
         self._removed_events = self._find_removed_events(set().union(*self._abandoned))
-        self._removed_messages = set(self._tree.replaced or ()).union(*self._abandoned)
+        self._removed_messages = set(self._tree.replaced_messages or ()).union(*self._abandoned)
         self._branch_of = {message: index for index, branch in enumerate(self._abandoned) for message in branch}
         return old_state != (self._abandoned, self._removed_messages, self._removed_events)
 
     def _select_branch(self) -> Facts:
-        branches, replaced = self._tree.find_abandoned_branches(), self._tree.replaced
+        branches, replaced = self._tree.find_abandoned_branches(), self._tree.replaced_messages
         number = self._info.id.removeprefix(BRANCH_PREFIX)
         if not number.isdecimal() or not 1 <= int(number) <= len(branches):
             available = f"available: {BRANCH_PREFIX}1" if branches else "it has no branches"

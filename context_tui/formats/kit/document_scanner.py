@@ -275,7 +275,7 @@ def copy_document(session: Session, path: Path) -> list[str] | None:
 
 def find_run_title(run: Run, shape: DocumentShape) -> str:
     """Return a title made from the first typed prompt in a run, or "" if its first ten elements contain none."""
-    parse, format_text = message_builder.validated(shape.parse), getattr(shape, "title", format_title)
+    parse, format_text = message_builder.validate_result(shape.parse), getattr(shape, "title", format_title)
     for place, element in enumerate(run.elements[:10]):
         try:
             message = message_builder.find_message(parse(decode_element(element), place))

@@ -207,7 +207,7 @@ class _LinearTree(NamedTuple):
     find_abandoned_branches: Callable[[], list[set[int]]]
     parents: range
     revision: int = 1
-    replaced: None = None
+    replaced_messages: None = None
     event_positions: Mapping[tuple[str, int], int] = {}
 
 
@@ -291,8 +291,8 @@ def replace_summaries(facts: Facts, summaries: Iterable[int]) -> None:
     replace_compactions(facts, (Compaction(prefix[0], "full", prefix=prefix) for prefix in prefixes))
 
 
-def replace_usage(facts: Facts, usage: Usage, message: int) -> None:
-    """Record *usage* for the only known request of a session, to which *message* is the reply."""
+def set_only_usage(facts: Facts, usage: Usage, message: int) -> None:
+    """Set the usage of the session's only request, which is added if it is missing; *message* is its reply."""
     time = facts.end_time[message]
     if facts.requests:
         facts.revise_request(facts.requests[0], usage)

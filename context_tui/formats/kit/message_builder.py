@@ -212,7 +212,7 @@ def group_records(*records: RecordCase) -> ParsedRecord:
     return records[0] if len(records) == 1 else RecordGroup(records)
 
 
-def validated(parse: Callable[P, ParsedRecord]) -> Callable[P, ParsedRecord]:
+def validate_result(parse: Callable[P, ParsedRecord]) -> Callable[P, ParsedRecord]:
     """Wrap *parse* so that the blocks and usage in its result are validated, both in scans and in later reads."""
 
     @problems_as_value_errors
@@ -294,7 +294,7 @@ class RecordAdder:
 
     def __init__(self, shape: Any, builder: MessageBuilder) -> None:
         prepare_shape(shape, builder)
-        self._builder, self.parse = builder, validated(shape.parse)
+        self._builder, self.parse = builder, validate_result(shape.parse)
         self.resolve = problems_as_value_errors(getattr(shape, "resolve_in_order", lambda record, parsed: parsed))
 
     def add(
@@ -332,7 +332,7 @@ class MessageBuilder:
         self._further_messages: dict[int, list[int]] = {}  # further messages of a record, keyed by its first message
         self.event_positions: dict[tuple[str, int], int] = {}  # a microcompaction or clear to the message before it
         self._trailing_compaction: Compaction | None = None  # one without a message, at the message before it
-        self.replaced: set[int] = set()
+        self.replaced_messages: set[int] = set()
         """The messages that were replaced by others."""
         self._summary_messages: set[int] = set()
         self.revision = 0
@@ -541,10 +541,10 @@ class MessageBuilder:
     def _replace_record(self, key: str) -> None:
         """Remove a record. If nothing was added since, the next record takes its place in the tree."""
         message = self._message_by_key.get(key, -1)
-        if message < 0 or key in self._out_of_band_keys or message in self.replaced:
+        if message < 0 or key in self._out_of_band_keys or message in self.replaced_messages:
             return
         messages = {message, *self._further_messages.get(message, ())}
-        self.replaced |= messages
+        self.replaced_messages |= messages
         self.revision += 1
         if self._current in messages:
             self._current, self._results_message = self.parents[message], -1
@@ -557,7 +557,7 @@ class MessageBuilder:
         branches: list[set[int]] = []
         tips: dict[int, set[int]] = {}
         for message, parent in enumerate(self.parents):
-            if message in path or message in self.replaced:
+            if message in path or message in self.replaced_messages:
                 continue
             branch = tips.pop(parent, None)
             if branch is None:

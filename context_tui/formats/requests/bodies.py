@@ -17,7 +17,7 @@ from context_tui.formats.gemini_cli.reader import parse_content
 from context_tui.formats.kit.blocks import Block, are_results
 from context_tui.formats.kit.document_scanner import DocumentShape
 from context_tui.formats.kit.documents import Element, Run, decode_element, decode_items, get_element_text
-from context_tui.formats.kit.message_builder import MessageRecord, ParsedRecord, find_message, validated
+from context_tui.formats.kit.message_builder import MessageRecord, ParsedRecord, find_message, validate_result
 from context_tui.formats.kit.prompts import build_part
 from context_tui.formats.kit.usage import parse_usage
 from context_tui.formats.kit.values import as_list, as_object, list_objects, parse_blocks, parse_id, parse_usage_or_note
@@ -164,7 +164,7 @@ class Request:
         parts = [*map(build_part, parse_blocks(system))]
         for element in self.elements[: self.lead]:
             with contextlib.suppress(ValueError):  # the message itself becomes a problem
-                message = find_message(validated(shape.parse)(decode_element(element), -1))
+                message = find_message(validate_result(shape.parse)(decode_element(element), -1))
                 parts += [build_part(*message.blocks)] if message else []
         return parts
 

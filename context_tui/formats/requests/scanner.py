@@ -29,7 +29,7 @@ from context_tui.formats.kit.message_builder import (
     RewindRecord,
     group_records,
     list_messages,
-    validated,
+    validate_result,
 )
 from context_tui.formats.kit.values import format_title
 from context_tui.formats.requests.bodies import Exchange
@@ -138,7 +138,7 @@ class RequestContent(RecordContent):
         super().__init__(builder, builder.facts)
         self.log, self.state, self.conversation = log, log.log, conversation
         self.shape, self._typed = conversation.api.shape(), typed
-        self.resolve, self.parse_place = RecordAdder(self.shape, builder).resolve, validated(self._parse_place)
+        self.resolve, self.parse_place = RecordAdder(self.shape, builder).resolve, validate_result(self._parse_place)
 
     def parse_record(self, row: int) -> ParsedRecord:
         return self.parse_place(self.facts.record_place[row])

@@ -34,7 +34,7 @@ class BoundShare(NamedTuple):
     dropped: Sequence[int]
 
     @property
-    def remaining(self) -> list[int]:
+    def remaining_tokens(self) -> list[int]:
         """Droppable tokens that each call still sent."""
         return [droppable - dropped for droppable, dropped in zip(self.droppable, self.dropped_unused, strict=True)]
 

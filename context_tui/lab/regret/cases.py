@@ -96,7 +96,7 @@ class RemainingContext:
         return truncations
 
     @cached_property
-    def removed(self) -> dict[int, int]:
+    def removal_by_row(self) -> dict[int, int]:
         """Messages before which the policy removed whole blocks, keyed by row; empty if it truncated none."""
         removals: dict[int, int] = {}
         for firing in self.replay.firings if self.truncations else ():
@@ -116,7 +116,7 @@ class RemainingContext:
         if self.replay.removed_by_policy.get(row, NEVER_REMOVED) > message:
             return True
         truncation = self.truncations.get(row)
-        if truncation is None or self.removed.get(row, NEVER_REMOVED) <= message:
+        if truncation is None or self.removal_by_row.get(row, NEVER_REMOVED) <= message:
             return False
         text = self._render_truncated(row, *truncation)
         return needle in text or compact_text(needle)[1:-1] in text or needle in text.lower()
@@ -156,7 +156,7 @@ class RemainingContext:
     def count_removed_tokens(self, row: int) -> int:
         """Return how many estimated tokens the policy removed from a block."""
         truncation = self.truncations.get(row)
-        remaining = truncation[1].body.tokens if truncation is not None and row not in self.removed else 0
+        remaining = truncation[1].body.tokens if truncation is not None and row not in self.removal_by_row else 0
         return max(bytes4(self.uses.session.facts, row) - remaining, 0)
 
 

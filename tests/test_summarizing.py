@@ -70,7 +70,7 @@ def test_the_head_is_repaired_for_the_provider() -> None:
 def test_secrets_are_masked_in_what_is_sent_and_in_an_extract() -> None:
     _, made = planned()
     prepared = prepare_summary(made)
-    assert prepared.masked
+    assert prepared.masks_secrets
     assert format_secret_counts(prepared.count_secrets("anthropic")) == "10 AWS key id"
     for kind in ("anthropic", "openai"):
         for masked in (True, False):

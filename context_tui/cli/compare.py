@@ -73,7 +73,7 @@ def run(arguments: Sequence[str]) -> int:
     if comparison.interrupted:
         print_notice("interrupted; the results so far are shown")
         return ExitCode.INTERRUPTED
-    return ExitCode.ENDPOINT if any(each.failed for each in comparison.runs) else ExitCode.DONE
+    return ExitCode.ENDPOINT if any(each.has_failed for each in comparison.runs) else ExitCode.DONE
 
 
 def _parse_contender_option(text: str) -> Contender:

@@ -183,7 +183,7 @@ class ContenderRun:
     rounds: list[ComparisonRound] = field(default_factory=list)
 
     @property
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         """Whether a round ended with an error and so without a summary."""
         return any(each.error for each in self.rounds)
 

@@ -84,7 +84,7 @@ class PreparedSummary:
     _masks: dict[str, tuple[list[Message], Mapping[str, int]]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
-    def masked(self) -> bool:
+    def masks_secrets(self) -> bool:
         """Whether suspected secrets are masked in requests and in extracts."""
         return self.request.mask_secrets
 
@@ -99,7 +99,7 @@ class PreparedSummary:
     @property
     def messages(self) -> list[Message]:
         """Messages of the request, for display; secrets are masked if they are masked in the request that is sent."""
-        return self._mask_messages(EXTRACT)[0] if self.masked else self.request.messages
+        return self._mask_messages(EXTRACT)[0] if self.masks_secrets else self.request.messages
 
     def _mask_messages(self, kind: str) -> tuple[list[Message], Mapping[str, int]]:
         if kind not in self._masks:
@@ -178,7 +178,7 @@ async def write_summary(
     if not summarizer.endpoints:
         started = time.monotonic()
         text = build_extract(prepared.conversation, prepared.previous, summarizer.extract_bytes)
-        if prepared.masked:
+        if prepared.masks_secrets:
             text = mask_text(text)[0]
         return Summary(text, "", ReplyUsage(), "", time.monotonic() - started)
     from context_tui.summarizer.client import summarize_with_fallback  # httpx: 120 ms
@@ -204,7 +204,7 @@ def format_notice(summarizer: Summarizer, prepared: PreparedSummary) -> list[str
     lines = [f"sending est. {prepared.tokens:,} tokens to {first.model} at {first.destination}"]
     lines += [f"fallback: {other.model} at {other.destination}" for other in summarizer.endpoints[1:]]
     if secrets := prepared.count_secrets(summarizer.kind):
-        state = "masked" if prepared.masked else "NOT masked"
+        state = "masked" if prepared.masks_secrets else "NOT masked"
         lines.append(f"suspected secrets, {state}: {format_secret_counts(secrets)}")
     return lines
 

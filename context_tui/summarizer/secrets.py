@@ -107,7 +107,7 @@ _PATTERNS = tuple((kind, fixed, re.compile(pattern)) for kind, fixed, pattern in
 def _find_matches(text: str) -> Iterator[_SecretMatch]:
     lower = _lowercase(text)
     yield from _find_shapes(text)
-    yield from _find_assigned(text, lower)
+    yield from _find_assigned_values(text, lower)
     if "Secret" in text:
         yield from _find_in_manifests(text)
     yield from _find_in_urls(text)
@@ -229,7 +229,7 @@ _MANIFEST_ENTRY = re.compile(
 )
 
 
-def _find_assigned(text: str, lower: str) -> Iterator[_SecretMatch]:
+def _find_assigned_values(text: str, lower: str) -> Iterator[_SecretMatch]:
     """Find values assigned to the name of a secret: after an assignment sign, in an XML element, or in SQL."""
     end = 0
     for place in sorted(place for word in _NAME_WORDS if word in lower for place in _find_positions(word, lower)):

@@ -235,7 +235,7 @@ class ApplyScreen(
         if self.prepared:
             pane = self.query_one("#apply-head", ReadingPane)
             pane.show(texts.build_head_parts(self.plan, self.prepared))
-            has_masked = self.prepared.masked and self.prepared.count_secrets(self.kind)
+            has_masked = self.prepared.masks_secrets and self.prepared.count_secrets(self.kind)
             pane.border_subtitle = "secrets masked" if has_masked else None
 
     def _refresh_all(self) -> None:
@@ -246,7 +246,7 @@ class ApplyScreen(
         destination.set_class(is_unusable, "wrong")
         secrets = self.query_one("#apply-secrets", Static)
         secrets.update(texts.format_secrets(self.prepared, self.kind))
-        is_unmasked = self.prepared and not self.prepared.masked and self.prepared.count_secrets(self.kind)
+        is_unmasked = self.prepared and not self.prepared.masks_secrets and self.prepared.count_secrets(self.kind)
         secrets.set_class(bool(is_unmasked), "wrong")
         editing = self.phase is Phase.EDITING
         self.query_one("#apply-editor").display = editing
@@ -321,7 +321,7 @@ class ApplyScreen(
 
     def action_mask(self) -> None:
         if self.prepared:
-            self.prepared = self.prepared.with_masking(not self.prepared.masked)
+            self.prepared = self.prepared.with_masking(not self.prepared.masks_secrets)
             self._show_head()
             self._refresh_all()
 

@@ -85,7 +85,7 @@ def format_secrets(prepared: PreparedSummary | None, kind: str) -> Content:
     counts = prepared.count_secrets(kind)
     if not counts:
         return Content("no suspected secrets")
-    state, other = ("masked", "send unmasked") if prepared.masked else ("NOT masked", "mask")
+    state, other = ("masked", "send unmasked") if prepared.masks_secrets else ("NOT masked", "mask")
     text = f"suspected secrets, {state}: {format_secret_counts(counts)}   "
     return Content.assemble(text, _format_key("m", other, "mask"))
 

@@ -27,8 +27,8 @@ def show(panel: ParameterPanel, policy: str, first: int | None = None, **values:
     panel.show(view, next_firing=first)
     points = panel.curve_values
     if points:
-        tokens_after = view.compute_curve(panel.selected, points)
-        panel.show_curve(panel.selected, points, view.measure_curve(panel.selected, points, tokens_after, None))
+        tokens_after = view.compute_curve(panel.selected_name, points)
+        panel.show_curve(panel.selected_name, points, view.measure_curve(panel.selected_name, points, tokens_after, None))
 
 
 class Tuner(Alone):
@@ -212,7 +212,7 @@ async def test_the_mouse_sets_steps_and_drags() -> None:
     async with app.run_test(size=(120, 8)) as pilot:
         columns = app.panel.rows.columns
         await pilot.click(app.panel.rows, offset=(columns.track_start + columns.track - 2, 1))
-        assert app.panel.selected == "min_clear_tokens"
+        assert app.panel.selected_name == "min_clear_tokens"
         assert app.changed[-1][1] == app.panel.rows.parameters[1].scale.track_end  # type: ignore[union-attr]
         await pilot.mouse_down(app.panel.rows, offset=(columns.track_start + 1, 0))
         await pilot.hover(app.panel.rows, offset=(columns.track_start + 9, 0))

@@ -92,7 +92,7 @@ async def test_ends_and_pages_stay_on_sessions() -> None:
         rows = app.screen.query_one(PickerList)
         for key, name in [("end", "s099"), ("home", "s000"), ("pagedown", "s017"), ("up", "s016"), ("pageup", "s000")]:
             await pilot.press(key)
-            row, cursor = rows.listing.selected, rows.listing.cursor
+            row, cursor = rows.listing.selected_session, rows.listing.cursor
             assert row is not None
             assert row.entry.name == name
             assert rows.scroll_offset.y <= cursor < rows.scroll_offset.y + rows.size.height
@@ -245,10 +245,10 @@ async def test_typing_goes_to_the_first_match_which_stays_selected() -> None:
     app = Shell(picker())
     async with app.run_test() as pilot:
         await pilot.press("end", "slash", *"sec")
-        assert app.first.listing.selected is not None
-        assert app.first.listing.selected.entry.name == "second"
+        assert app.first.listing.selected_session is not None
+        assert app.first.listing.selected_session.entry.name == "second"
         await pilot.press("escape")
-        assert app.first.listing.selected.entry.name == "second"
+        assert app.first.listing.selected_session.entry.name == "second"
         assert "4 sessions" in drawn(app)
 
 
@@ -283,8 +283,8 @@ async def test_what_belongs_to_a_session_is_folded_below_it(tmp_path: Path) -> N
         assert "sub-agent" in drawn(app)
         await pilot.press("down", "left")
         assert names(app) == [THIS_PROJECT, "main", "other"]
-        assert app.first.listing.selected is not None
-        assert app.first.listing.selected.entry.name == "main"
+        assert app.first.listing.selected_session is not None
+        assert app.first.listing.selected_session.entry.name == "main"
         await pilot.press("z", "down", "down", "enter")
         await until(pilot, lambda: app.answers)
     assert app.answers[0].id == "a1"
@@ -340,10 +340,10 @@ def test_many_sessions_are_listed_and_filtered_at_once() -> None:
     assert listing.session_count == 10_000
     listing.filter("session-09999")
     assert listing.session_count == 1
-    assert listing.selected is not None
-    assert listing.selected.entry.name == "session-09999"
+    assert listing.selected_session is not None
+    assert listing.selected_session.entry.name == "session-09999"
     listing.filter("")
-    assert listing.selected.entry.name == "session-09999"
+    assert listing.selected_session.entry.name == "session-09999"
 
 
 def test_children_that_match_are_listed_below_their_session() -> None:
@@ -356,8 +356,8 @@ def test_children_that_match_are_listed_below_their_session() -> None:
     assert [line if isinstance(line, str) else len(line.children) for line in listing.lines] == [THIS_PROJECT, 9, 0]
     listing.filter("a7")
     assert [line.entry.name for line in listing.lines if isinstance(line, SessionItem)] == ["m", "a7"]
-    assert listing.selected is not None
-    assert listing.selected.entry.name == "a7"
+    assert listing.selected_session is not None
+    assert listing.selected_session.entry.name == "a7"
     assert listing.session_count == 1
 
 

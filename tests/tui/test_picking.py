@@ -38,7 +38,7 @@ def test_it_sorts_within_groups_and_keeps_the_cursor() -> None:
     for order, expected in found.items():
         listing.sort(order)
         assert names(listing) == [THIS_PROJECT, "here", OTHER_PROJECTS, *expected]
-        assert listing.selected and listing.selected.entry.name == "b"
+        assert listing.selected_session and listing.selected_session.entry.name == "b"
     fuller = SessionOverview(tokens=8, window=10)
     listing.update_summaries({ENTRIES[3].key: SessionOverview(tokens=9, window=90), ENTRIES[2].key: fuller})
     listing.sort(SessionOrder.CONTEXT)
@@ -52,7 +52,7 @@ def test_agents_and_folders_that_were_read_are_filtered_by() -> None:
     assert names(listing) == [OTHER_PROJECTS, "b"]
     listing.filter("thing")
     assert names(listing) == [OTHER_PROJECTS, "b"]
-    assert listing.selected and listing.selected.project_name == "thing"
+    assert listing.selected_session and listing.selected_session.project_name == "thing"
 
 
 def test_the_sessions_of_a_database_take_its_place_at_their_times() -> None:
@@ -66,7 +66,7 @@ def test_the_sessions_of_a_database_take_its_place_at_their_times() -> None:
     below = SessionEntry(inner, OTHER_PROJECTS, SUB_AGENT, "koda")
     listing.replace_files({database.key: [SessionEntry(new, OTHER_PROJECTS), SessionEntry(old, OTHER_PROJECTS), below]})
     assert names(listing) == [THIS_PROJECT, "here", OTHER_PROJECTS, "a", "new", "inner", "b", "c", "old"]
-    assert listing.selected and listing.selected.entry.name == "c"
+    assert listing.selected_session and listing.selected_session.entry.name == "c"
     assert listing._by_key[ENTRIES[1].key].summary == SessionOverview("claude-code", 7)
     listing.update_summaries({database.key: SessionOverview("koda")})  # told of what is not listed any more
     listing.update_titles({database.key: "gone"})
@@ -93,10 +93,10 @@ def test_a_session_whose_head_tells_that_it_belongs_to_another_goes_below_that()
         {b.key: SessionOverview("codex", parent=a.info.path), c.key: SessionOverview("codex", 9, parent=b.info.path)}
     )
     assert names(listing) == [THIS_PROJECT, "here", OTHER_PROJECTS, "a", "b", "c"]
-    assert listing.selected is listing._by_key[b.key], "the cursor stays where it was"
+    assert listing.selected_session is listing._by_key[b.key], "the cursor stays where it was"
     listing.update_summaries({a.key: SessionOverview("codex", parent=c.info.path)})  # nobody belongs to himself
     listing.set_entries([*ENTRIES])
-    assert listing.selected is listing._by_key[b.key]
+    assert listing.selected_session is listing._by_key[b.key]
     listing.sort(SessionOrder.SIZE)
     assert names(listing) == [THIS_PROJECT, "here", OTHER_PROJECTS, "a", "b", "c"] and listing.session_count == 2
     assert listing._by_key[c.key].summary == SessionOverview("codex", 9, parent=b.info.path)
@@ -126,7 +126,7 @@ async def test_the_picker_is_painted_first_and_lists_what_is_found(tmp_path: Pat
         listing = app.first.listing
         assert [len(listing.items), listing.order] == [5, SessionOrder.AS_FOUND]
         await pilot.press("end", "up" if listing.lines[-1] is not listing._by_key[files[0].key] else "end")
-        while listing.selected and listing.selected.key != files[0].key:
+        while listing.selected_session and listing.selected_session.key != files[0].key:
             await pilot.press("up")
         await until(pilot, lambda: "cannot be read" in drawn(app) and "binary data" in drawn(app))
         await pilot.press("o")

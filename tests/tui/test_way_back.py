@@ -78,8 +78,8 @@ async def test_it_lists_the_folder_what_belongs_to_the_session_and_this_machine(
         assert sorted(names[1:4]) == ["a1", "main", "other"]
         assert names[names.index("main") + 1] == "a1"
         assert names[4:7] == ["other projects", "recorded", SAMPLES]
-        assert picker.listing.selected is not None
-        assert picker.listing.selected.entry.name == "main"
+        assert picker.listing.selected_session is not None
+        assert picker.listing.selected_session.entry.name == "main"
         assert THIS_PROJECT not in names
 
 
@@ -140,12 +140,12 @@ async def test_a_sub_agent_is_opened_like_any_other(folder: Path) -> None:
         await settled(pilot)
         assert inspector(app).view.session.info.id == "a1"
         picker = await back(pilot)
-        assert picker.listing.selected is not None
-        assert picker.listing.selected.entry.name == "a1"
-        assert picker.listing.selected.parent is not None
+        assert picker.listing.selected_session is not None
+        assert picker.listing.selected_session.entry.name == "a1"
+        assert picker.listing.selected_session.parent is not None
         await until(pilot, lambda: "a2" in listed(picker))
         assert drawn(app).count("sub-agent") == 2
-        assert picker.listing.selected.entry.name == "a1"
+        assert picker.listing.selected_session.entry.name == "a1"
 
 
 async def test_a_result_that_was_not_exported_is_asked_about_first(folder: Path) -> None:
@@ -192,8 +192,8 @@ async def test_several_that_were_given_are_listed_again(folder: Path) -> None:
         await settled(pilot)
         picker = await back(pilot)
         assert listed(picker)[:3] == [IN_THIS_FOLDER, "main", "other"]
-        assert picker.listing.selected is not None
-        assert picker.listing.selected.entry.name == "other"
+        assert picker.listing.selected_session is not None
+        assert picker.listing.selected_session.entry.name == "other"
 
 
 async def test_it_is_in_the_command_palette(folder: Path) -> None:

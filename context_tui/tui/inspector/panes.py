@@ -139,8 +139,8 @@ class InspectorPanes:
         panel, view = self._screen.query_one(ParameterPanel), self._controller.view
         values = panel.curve_values
         if values and not view.applied:
-            draw = partial(self._draw_curve, view, panel.selected, values)
-            self._jobs.compute_curve(view, panel.selected, values, self._controller.token_table, draw)
+            draw = partial(self._draw_curve, view, panel.selected_name, values)
+            self._jobs.compute_curve(view, panel.selected_name, values, self._controller.token_table, draw)
 
     def _draw_curve(self, view: View, name: str, values: Sequence[Any], sizes: Sequence[int]) -> None:
         current = self._controller.view

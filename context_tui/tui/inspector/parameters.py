@@ -132,7 +132,7 @@ class ParameterPanel(Widget):
             yield self.curve
 
     @property
-    def selected(self) -> str:
+    def selected_name(self) -> str:
         """The name of the selected setting, or "" if the policy has none."""
         return self.rows.current_parameter.name if self.rows.current_parameter else ""
 
@@ -170,8 +170,8 @@ class ParameterPanel(Widget):
         if plan:
             paragraphs.append(MANUAL_KEYS_HELP if plan.trigger.by_hand else format_trigger_variants(plan, next_firing))
         self.outcome.show(paragraphs, self._needed_curve_height)
-        if self.rows.current_parameter and self.curve.setting_name == self.selected:
-            self.curve.set_current(self.rows.current_parameter.get_effective_value(values[self.selected]))
+        if self.rows.current_parameter and self.curve.setting_name == self.selected_name:
+            self.curve.set_current(self.rows.current_parameter.get_effective_value(values[self.selected_name]))
 
     def _update_difference(
         self, policy: str, context: Context, values: dict[str, Any], outcome: PlanOutcome | None

@@ -158,7 +158,7 @@ class SessionListing:
             if item := self._by_key.get(key):  # else it was replaced by the sessions in its file
                 item.read_title, item.search_text = title, ""
         if self.filter_text:
-            self._update_lines(self.selected)
+            self._update_lines(self.selected_session)
 
     def update_summaries(self, summaries: Mapping[SessionKey, SessionOverview]) -> None:
         """Store session overviews; new children stay folded, so that lines do not move under the cursor."""
@@ -189,8 +189,8 @@ class SessionListing:
         owner.children, item.children = (*owner.children, item, *item.children), ()
         self._unsorted_items = [other for other in self._unsorted_items if other is not item]
         self.items = [other for other in self.items if other is not item]
-        owner.is_unfolded = owner.is_unfolded or self.selected is item
-        self._update_lines(self.selected)
+        owner.is_unfolded = owner.is_unfolded or self.selected_session is item
+        self._update_lines(self.selected_session)
 
     # Listing
 
@@ -227,7 +227,7 @@ class SessionListing:
                 break
 
     @property
-    def selected(self) -> SessionItem | None:
+    def selected_session(self) -> SessionItem | None:
         """The session under the cursor, or None if there is none."""
         line = self.lines[self.cursor] if 0 <= self.cursor < len(self.lines) else ""
         return line if isinstance(line, SessionItem) else None
@@ -238,7 +238,7 @@ class SessionListing:
         """List only sessions that match every word in *filter_text*, and move the cursor to the first match."""
         if filter_text != self.filter_text:
             self.filter_text, self._has_input = filter_text, True
-            self._update_lines(self.selected, first=bool(filter_text.strip()))
+            self._update_lines(self.selected_session, first=bool(filter_text.strip()))
 
     def sort(self, order: SessionOrder) -> None:
         """Sort each group by *order*; sessions with an unknown value come last, in the order they were found."""
@@ -251,7 +251,7 @@ class SessionListing:
         }
         key = keys[order]
         self.items = sorted(self._unsorted_items, key=lambda item: (GROUPS.index(item.entry.group), *key(item)))
-        self._update_lines(self.selected)
+        self._update_lines(self.selected_session)
 
     def replace_files(self, sessions_by_file: Mapping[SessionKey, Sequence[SessionEntry]]) -> None:
         """Replace each of the given files in the list with the sessions that it holds."""
@@ -260,7 +260,7 @@ class SessionListing:
 
     def set_entries(self, entries: list[SessionEntry]) -> None:
         """List *entries*, newest first, keeping what is already known about sessions listed before."""
-        old_items, selected = self._by_key, self.selected
+        old_items, selected = self._by_key, self.selected_session
         local_groups = (THIS_PROJECT, OTHER_PROJECTS)
         entries.sort(key=lambda entry: -entry.info.time if entry.group in local_groups else 0.0)
         self._by_key = {}
@@ -300,7 +300,7 @@ class SessionListing:
     def fold(self, is_open: bool | None = None) -> bool:
         """Unfold (True), fold (False) or toggle (None) the selected session's children; return False if it has none."""
         self._has_input = True
-        item = self.selected
+        item = self.selected_session
         if item is None or not (item.parent or item.children):
             return False
         owner = item.parent or item

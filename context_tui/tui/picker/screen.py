@@ -222,7 +222,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | str]):
 
     @on(PickerList.Moved)
     def _show_problem(self) -> None:
-        item = self.listing.selected
+        item = self.listing.selected_session
         problem = item.summary.problem if item and item.summary else ""
         self._update_label("status", make_visible(problem or self._worker_error))
 
@@ -241,7 +241,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | str]):
             self.rows.refresh_listing()
         else:
             self.rows.refresh_sessions(overviews)
-        if self.listing.selected and self.listing.selected.key in overviews:
+        if self.listing.selected_session and self.listing.selected_session.key in overviews:
             self._show_problem()
 
     # Keys
@@ -289,7 +289,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | str]):
         return parameters != ("back",) or self._current is not None
 
     def action_tune(self) -> None:
-        if selected := self.listing.selected:
+        if selected := self.listing.selected_session:
             from context_tui.tui.picker.tune import TuneScreen
 
             items = [line for line in self.listing.lines if isinstance(line, SessionItem) and line.parent is None]
@@ -301,9 +301,9 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | str]):
         # Imported when needed, because it imports the readers of all formats.
         from context_tui.formats.opening import choose_session, sessions_in
 
-        if self.listing.selected is None:
+        if self.listing.selected_session is None:
             return
-        entry, info = self.listing.selected.entry, self.listing.selected.entry.info
+        entry, info = self.listing.selected_session.entry, self.listing.selected_session.entry.info
         try:
             self.dismiss(info if info.format else choose_session(info.path))
         except SeveralSessions:

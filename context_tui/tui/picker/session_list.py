@@ -113,7 +113,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         """Return the sessions in view, beginning with the selected one."""
         top = self.scroll_offset.y
         items = [line for line in self.listing.lines[top : top + self.size.height] if isinstance(line, SessionItem)]
-        return sorted(items, key=lambda item: item is not self.listing.selected)
+        return sorted(items, key=lambda item: item is not self.listing.selected_session)
 
     # Keys and clicks
 
@@ -143,7 +143,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         if not self.listing.select(line):
             return
         self._handle_cursor_moved(old_line)
-        item = self.listing.selected
+        item = self.listing.selected_session
         if item and item.children and event.x < 3:
             self.action_fold()
         elif event.chain > 1:

@@ -253,9 +253,9 @@ def memoize_by_messages(compute: Callable[[Context], T]) -> Callable[[Context], 
     memoized = memoize(compute)
 
     @wraps(compute)
-    def shared(context: Context) -> T:
+    def get_shared(context: Context) -> T:
         while context.base is not None and not index_context(context).structure_changed:
             context = context.base
         return memoized(context)
 
-    return shared
+    return get_shared

@@ -150,8 +150,8 @@ def build_calibrated_table(
 
     The factors of a message are those of the model whose request first sent it. The overhead of a request is added to
     the last block of its reply that is not a result, usually the tool call. A tool result that holds an image is
-    measured as an image. The factors and sizes in *earlier*, the session's table before it grew, are kept. Blocks that
-    another thread appends meanwhile are not measured.
+    measured as an image. The result keeps the factors and sizes of *earlier*, which is the session's table before it
+    grew. Blocks that another thread appends meanwhile are not measured.
     """
     calibrations = earlier.calibrations if earlier else calibrate(facts, checkpoint)
     factors = {calibration.model: calibration.factors for calibration in calibrations}

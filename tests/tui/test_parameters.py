@@ -28,7 +28,8 @@ def show(panel: ParameterPanel, policy: str, first: int | None = None, **values:
     points = panel.curve_values
     if points:
         tokens_after = view.compute_curve(panel.selected_name, points)
-        panel.show_curve(panel.selected_name, points, view.measure_curve(panel.selected_name, points, tokens_after, None))
+        sizes = view.measure_curve(panel.selected_name, points, tokens_after, None)
+        panel.show_curve(panel.selected_name, points, sizes)
 
 
 class Tuner(Alone):

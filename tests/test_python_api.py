@@ -47,7 +47,7 @@ def test_the_example(tmp_path: Path) -> None:
 def test_every_name_is_there_and_loaded_when_used() -> None:
     names = (
         "Error PlanError SeveralSessions SummarizerError UnreadableSession "
-        "apply from_messages open_session plan replay sessions_in sweep tokens"
+        "apply from_messages measure open_session plan replay sessions_in sweep tokens"
     )
     assert sorted(ct.__all__) == dir(ct) == names.split()
     for name in ct.__all__:

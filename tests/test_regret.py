@@ -498,7 +498,6 @@ class TestBound:
         # Calls are 1, 3, 5, 7, 9. The first read is used again at 5; each other result until it was seen.
         assert told.results.droppable == [0, 0, 0, small + size, small + 2 * size]
         assert told.results.dropped_unused == [0, 0, 0, size, 2 * size]
-        assert told.results.remaining_tokens == [0, 0, 0, small, small]
         assert told.results.wasted_tokens == 2 * small
         assert told.results.achieved_share == pytest.approx(3 * size / (3 * size + 2 * small))
 

@@ -34,11 +34,6 @@ class BoundShare(NamedTuple):
     dropped: Sequence[int]
 
     @property
-    def remaining_tokens(self) -> list[int]:
-        """Droppable tokens that each call still sent."""
-        return [droppable - dropped for droppable, dropped in zip(self.droppable, self.dropped_unused, strict=True)]
-
-    @property
     def wasted_tokens(self) -> int:
         """Tokens sent after their last use, summed over all calls."""
         return sum(self.droppable) - sum(self.dropped_unused)

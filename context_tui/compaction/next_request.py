@@ -67,7 +67,8 @@ def compute_next_request(plan: Plan, summary: str | None = None, token_table: To
     account = context_size.measure_context(plan.context, token_table)
     inserts = [insert for insert in plan.inserts if summary is not None or not insert.holds_summary]
     count = token_table.count_text if token_table else estimate_text
-    restored = plan.estimate_restored(token_table.convert_estimate if token_table else use_estimate)
+    convert = token_table.convert_estimate if token_table else use_estimate
+    restored = plan.estimate_restored(convert)
     inserted = sum(count(insert.format_text(summary or "")) for insert in inserts)
     requests = context_size.count_requests_before(plan.context)
     removed_requests = sum(requests[positions.stop] - requests[positions.start] for positions in plan.dropped_ranges)
@@ -76,9 +77,8 @@ def compute_next_request(plan: Plan, summary: str | None = None, token_table: To
     unsure = restored + account.put_back - base.put_back
     after = rest.add(inserted + restored, round(account.error * inserted + RESTORED_ERROR * unsure))
     if pending := plan.needs_summary and summary is None:
-        usual = context_size.estimate_summary(plan.context)
-        room = 2 * (token_table.convert_estimate(usual) if token_table else usual)
-        after = after._replace(high=after.high + room)
+        usual_tokens = convert(context_size.estimate_summary(plan.context), Kind.TEXT)
+        after = after._replace(high=after.high + 2 * round(usual_tokens))
     return NextRequest(account, after, inserted + restored, pending, restored, base.put_back)
 
 

@@ -237,15 +237,14 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
 
 
 def measure_unaccounted_in_copy(facts: Facts, table: TokenTable | None, requests: Iterable[int]) -> Iterator[int]:
-    """Yield the tokens that came with each of these numbers of requests in a compacted copy; 0 if it is no copy."""
+    """Return the tokens that came with each of these numbers of requests in a compacted copy; 0 if it is no copy."""
     if (basis := facts.size_basis) is None:
-        yield from (0 for _ in requests)
-        return
+        return (0 for _ in requests)
     end = facts.block_message[basis.blocks] if basis.blocks < len(facts.block_message) else len(facts)
     copy = context_at(facts, end)
     unaccounted = basis.tokens - basis.fixed - basis.put_back - _measure_content(copy, table)
     replies = count_requests_before(copy)[-1]
-    yield from (round(unaccounted * count / replies) if replies else unaccounted for count in requests)
+    return (round(unaccounted * count / replies) if replies else unaccounted for count in requests)
 
 
 def _predict_put_back(

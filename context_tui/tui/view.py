@@ -24,7 +24,7 @@ from context_tui.policies.runtime_state import RuntimeState, build_runtime_state
 from context_tui.policies.versions import find_own_policies, find_recorded_params
 from context_tui.session.context import Context
 from context_tui.session.session import Session
-from context_tui.session.values import Kind
+from context_tui.session.values import Checkpoint, Kind
 from context_tui.session.window import Window
 from context_tui.text.numbers import format_count
 from context_tui.tokens.context_index import index_context
@@ -34,6 +34,8 @@ from context_tui.tui.rendering.formatting import format_estimate_sign
 from context_tui.tui.timeline.filters import NO_FILTER, NO_FOLDS, RowFilter, TurnFolds
 from context_tui.tui.timeline.rows import FIRST_LOCATION, Location
 
+CURVE_SLICE = 10
+"""Number of values of a setting whose plans are estimated at once."""
 MIN_MEASURED_PLANS = 7
 """Minimum number of plans over the range of a setting whose next request is measured, if there are as many."""
 MAX_MEASURED_MESSAGES = 200_000
@@ -151,32 +153,38 @@ class View:
         """State that an agent's runtime would have at ``point`` if it were asked to compact there."""
         return self.cache.compute_runtime_state(self.session, self.point)
 
-    def compute_curve(self, name: str, values: Sequence[Any]) -> list[int]:
-        """Return the tokens left after the plan for each value of the setting *name*; -1 where no plan is possible."""
+    def compute_curve(
+        self, name: str, values: Sequence[Any], table: TokenTable | None, checkpoint: Checkpoint = lambda: None
+    ) -> list[int]:
+        """Return the size of the next request for each value of the setting *name*; 0 where no plan is possible.
+
+        The present plan and those of other values are measured by *table*. Of a large session these are only a few;
+        the other sizes are interpolated between them, by the size that the policy computes (``bytes/4``).
+        """
+        tokens_after = list[int]()
+        for start in range(0, len(values), CURVE_SLICE):
+            tokens_after += self._estimate_curve(name, values[start : start + CURVE_SLICE])
+            checkpoint()
+        view, value_by_tokens = replace(self, cache=PlanCache()), dict(zip(tokens_after, values, strict=True))
+        distinct = sorted(tokens for tokens in value_by_tokens if tokens >= 0)
+        count = max(MAX_MEASURED_MESSAGES // max(len(self.context), 1), MIN_MEASURED_PLANS)
+        places = {number * (len(distinct) - 1) // (count - 1) for number in range(count)} if distinct else ()
+        others = (view.with_param(self.policy, name, value_by_tokens[distinct[place]]) for place in places)
+        known = dict[int, int]()
+        for plan in (each.plan for each in (*others, self)):
+            checkpoint()
+            if plan:
+                known[plan.tokens_after] = compute_next_request(plan, token_table=table).tokens_after
+        points = sorted(known.items())
+        return [_interpolate(points, tokens) if tokens >= 0 else 0 for tokens in tokens_after]
+
+    def _estimate_curve(self, name: str, values: Sequence[Any]) -> list[int]:
         try:
             return POLICIES[self.policy].curve(self.context, self.policy_params, self.runtime_state, name, values)
         except PlanError:
             if len(values) == 1:
                 return [-1]
-            return [tokens for value in values for tokens in self.compute_curve(name, [value])]
-
-    def measure_curve(
-        self, name: str, values: Sequence[Any], tokens_after: Sequence[int], table: TokenTable | None
-    ) -> list[int]:
-        """Return the size of the next request for each value of the setting *name*; 0 where no plan is possible.
-
-        *tokens_after* is the result of :meth:`compute_curve`. The present plan and those of other values are measured
-        by *table*; of a large session these are only a few, between which the other sizes are interpolated.
-        """
-        view, value_by_tokens = replace(self, cache=PlanCache()), dict(zip(tokens_after, values, strict=True))
-        distinct = sorted(tokens for tokens in value_by_tokens if tokens >= 0)
-        count = max(MAX_MEASURED_MESSAGES // max(len(self.context), 1), MIN_MEASURED_PLANS)
-        places = {number * (len(distinct) - 1) // (count - 1) for number in range(count)} if distinct else ()
-        plans = [view.with_param(self.policy, name, value_by_tokens[distinct[place]]).plan for place in places]
-        plan_by_tokens = {plan.tokens_after: plan for plan in (*plans, self.plan) if plan}
-        requests = [(tokens, compute_next_request(plan, token_table=table)) for tokens, plan in plan_by_tokens.items()]
-        known = sorted((tokens, request.tokens_after) for tokens, request in requests)
-        return [_interpolate(known, tokens) if tokens >= 0 else 0 for tokens in tokens_after]
+            return [tokens for value in values for tokens in self._estimate_curve(name, [value])]
 
     def get_settings(self, policy: str) -> dict[str, Any]:
         """Return the settings that differ from a policy's defaults, including those of policies nested in a chain.

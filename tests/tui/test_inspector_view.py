@@ -57,19 +57,6 @@ def test_a_chain_runs_its_policies_as_they_are_set() -> None:
     assert plan is not None and len(plan.changes) > len(View(session(), policy="chain").plan.changes)  # type: ignore[union-attr]
 
 
-def test_a_curve_is_planning_for_each_value_and_less_than_0_where_there_is_no_plan() -> None:
-    chain = View(session(), policy="chain")
-    for name, values in {
-        "defect-microcompact.keep_recent_turns": [1, 2, 6],
-        "defect-compact.threshold": [1, 90_000],
-    }.items():
-        plans = [chain.with_param("chain", name, value).plan for value in values]
-        assert chain.compute_curve(name, values) == [plan.tokens_after for plan in plans if plan]
-    manual = View(session(compacted=True), policy="manual")
-    cut = manual.toggle_cut(40).plan
-    assert cut is not None and manual.compute_curve("cut", [0, 40]) == [-1, cut.tokens_after]
-
-
 @pytest.mark.parametrize(
     ("policy", "name", "values"),
     [
@@ -77,13 +64,14 @@ def test_a_curve_is_planning_for_each_value_and_less_than_0_where_there_is_no_pl
         ("claude-code-auto", "keep_messages", range(0, 80, 4)),
         ("koda-microcompact", "keep_recent", range(0, 60, 3)),
         ("chain", "defect-microcompact.keep_recent_turns", range(1, 12)),
+        ("chain", "defect-compact.threshold", range(1, 90_002, 30_000)),
     ],
 )
 @pytest.mark.parametrize("sample", ["coding-session.jsonl", "images-and-languages.jsonl"])
 def test_a_curve_shows_the_sizes_that_the_plans_state(sample: str, policy: str, name: str, values: range) -> None:
     opened = open_session(SAMPLES / sample)
     table, view = build_calibrated_table(opened.facts), View(opened, policy=policy)
-    sizes = view.measure_curve(name, values, view.compute_curve(name, values), table)
+    sizes = view.compute_curve(name, values, table)
     for value, size in zip(values, sizes, strict=True):
         plan = view.with_param(policy, name, value).plan
         assert plan is not None
@@ -93,11 +81,10 @@ def test_a_curve_shows_the_sizes_that_the_plans_state(sample: str, policy: str, 
 
 def test_a_curve_of_a_large_session_interpolates(monkeypatch: pytest.MonkeyPatch) -> None:
     view, values = View(open_session(SAMPLES / "coding-session.jsonl")), range(0, 9_000, 150)
-    tokens_after = view.compute_curve("min_clear_tokens", values)
     table = build_calibrated_table(view.session.facts)
-    exact = view.measure_curve("min_clear_tokens", values, tokens_after, table)
+    exact = view.compute_curve("min_clear_tokens", values, table)
     monkeypatch.setattr("context_tui.tui.view.MAX_MEASURED_MESSAGES", 0)
-    sizes = view.measure_curve("min_clear_tokens", values, tokens_after, table)
+    sizes = view.compute_curve("min_clear_tokens", values, table)
     assert sizes != exact and (min(sizes), max(sizes)) == (min(exact), max(exact))
     assert all(abs(size - stated) < stated // 20 for size, stated in zip(sizes, exact, strict=True))
 
@@ -107,7 +94,7 @@ def test_a_curve_is_0_where_no_plan_is_possible() -> None:
     plan = manual.toggle_cut(40).plan
     assert plan is not None
     size = compute_next_request(plan).tokens_after
-    assert manual.measure_curve("cut", [0, 40], manual.compute_curve("cut", [0, 40]), None) == [0, size]
+    assert manual.compute_curve("cut", [0, 40], None) == [0, size]
 
 
 def test_the_point_past_the_last_message_is_the_end() -> None:

@@ -27,9 +27,7 @@ def show(panel: ParameterPanel, policy: str, first: int | None = None, **values:
     panel.show(view, next_firing=first)
     points = panel.curve_values
     if points:
-        tokens_after = view.compute_curve(panel.selected_name, points)
-        sizes = view.measure_curve(panel.selected_name, points, tokens_after, None)
-        panel.show_curve(panel.selected_name, points, sizes)
+        panel.show_curve(panel.selected_name, points, view.compute_curve(panel.selected_name, points, None))
 
 
 class Tuner(Alone):

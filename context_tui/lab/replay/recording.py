@@ -155,8 +155,8 @@ class Recording:
         """Size of the recorded context in tokens at each call, estimated where no usage was recorded."""
         if None not in self.recorded_sizes:
             return [*filter(None, self.recorded_sizes)]
-        amounts, facts, table = self.recorded_amounts, self.session.facts, self.table
-        unaccounted = measure_unaccounted_in_copy(facts, table, (amount.requests for amount in amounts))
+        amounts, requests = self.recorded_amounts, [amount.requests for amount in self.recorded_amounts]
+        unaccounted = measure_unaccounted_in_copy(self.session.facts, self.table, requests)
         calls = zip(self.recorded_sizes, amounts, self.fixed_sizes, unaccounted, strict=True)
         return [size or fixed + amount.total + more for size, amount, fixed, more in calls]
 

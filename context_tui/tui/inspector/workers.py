@@ -7,7 +7,7 @@ The threads read immutable views. Results that other views can use are stored in
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -29,7 +29,7 @@ from context_tui.tui.analysis import (
 from context_tui.tui.loading import PostReport, SessionLoader
 from context_tui.tui.rendering.formatting import MessageReader
 from context_tui.tui.search import SearchReport, search_session
-from context_tui.tui.threads import WORK_SLICE_S, ThreadJob, start_work
+from context_tui.tui.threads import ThreadJob, start_work
 from context_tui.tui.timeline.rows import TimelineRows
 from context_tui.tui.view import View
 
@@ -154,24 +154,8 @@ class InspectorWorkers:
         start_work(self._screen, "runtime-sizes", "compute the believed sizes", work, pause=pause)
 
     def compute_curve(
-        self,
-        view: View,
-        name: str,
-        values: Sequence[Any],
-        token_table: TokenTable | None,
-        draw: Callable[[list[int]], object],
+        self, view: View, name: str, values: list[Any], table: TokenTable | None, draw: Callable[[list[int]], object]
     ) -> None:
         """Compute the size of the next request with the plan for each of *values*, and pass the list to *draw*."""
-
-        def work(job: ThreadJob) -> list[int]:
-            tokens_after: list[int] = []
-            step = 1
-            while len(tokens_after) < len(values):
-                started = time.monotonic()
-                tokens_after += view.compute_curve(name, values[len(tokens_after) : len(tokens_after) + step])
-                if time.monotonic() - started < WORK_SLICE_S / 2:  # as many at once as fit in a slice
-                    step *= 2
-                job.checkpoint()
-            return view.measure_curve(name, values, tokens_after, token_table)
-
-        start_work(self._screen, "curve", "compute the curve", work, draw)
+        compute = partial(view.compute_curve, name, values, table)
+        start_work(self._screen, "curve", "compute the curve", lambda job: compute(job.checkpoint), draw)

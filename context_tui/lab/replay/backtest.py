@@ -225,7 +225,7 @@ def run_backtests(recording: Recording, checkpoint: Checkpoint = lambda: None) -
     """
     backtests = list[PolicyBacktest]()
     own_policies = list_own_policies(recording.facts.agent or recording.session.info.format)
-    for kind, name in {"full": NO_POLICY, **own_policies}.items():
+    for kind, name in {**own_policies, "full": own_policies.get("full", NO_POLICY)}.items():
         cases: dict[str, list[BacktestCase]] = {}
         for compaction in recording.session.facts.compactions:
             if compaction.kind == kind:

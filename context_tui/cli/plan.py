@@ -164,11 +164,11 @@ def print_report(session: Session, plan: Plan, request: NextRequest) -> None:
     print_lines(*(f"note: {loss}" for loss in list_unreadable(session.facts)))
     if not plan.has_changes:
         return
-    waiting = ", ".join(each.policy for each in plan.steps or (plan,) if not (each.trigger.fires or trigger.by_hand))
-    forced = f", with {waiting} forced" if trigger.fires and waiting else ", if forced" if waiting else ""
+    idle = ", ".join(each.policy for each in plan.steps or (plan,) if not (each.trigger.fires or trigger.by_hand))
+    forced = f", with {idle} forced" if trigger.fires and idle else ", if forced" if idle else ""
     print_lines(f"next request{forced}: {format_request(request)}")
-    if trigger.fires and waiting:
-        print_lines(f"here {waiting} would not fire; --firing-only leaves out those policies")
+    if trigger.fires and idle:
+        print_lines(f"here {idle} would not fire; --firing-only leaves out those policies")
     share = f", {_format_percent((before - after) / before)} less" if before else ""
     print_lines(f"content by bytes/4: {before:,} -> {after:,}{share}{', plus a summary' if plan.needs_summary else ''}")
     if plan.report:

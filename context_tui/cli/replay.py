@@ -213,8 +213,10 @@ def _format_price_lines(lab: Lab, studies: Sequence[Study]) -> list[str]:
 def _format_measure(recording: Recording) -> str:
     usable = [each for each in recording.table.calibrations if each.usable and each.error]
     if not any(recording.recorded_sizes):
-        is_copy, own = recording.facts.size_basis is not None, "the factors of the session that was compacted"
-        return f"sizes: estimated with {own if is_copy else 'typical factors, as this session records none'}"
+        factors = "typical factors, as this session records none"
+        if recording.facts.size_basis is not None:
+            factors = "the factors of the session that was compacted"
+        return f"sizes: estimated with {factors}"
     text = "sizes under a policy: recorded size - calibrated size of the removed content"
     if not usable:
         fallback = max(recording.table.calibrations, key=lambda each: each.requests).fallback

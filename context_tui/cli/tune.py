@@ -251,20 +251,20 @@ def _print_tuning(tuning: Tuning) -> None:
 
 def _print_settings(sweep: Sweep) -> None:
     current = sweep.totals[sweep.current]
-    tested = {each.name: sweep.find_param_values(each) for each in sweep.settings if each.name in sweep.totals}
+    values = {each.name: sweep.find_param_values(each) for each in sweep.settings if each.name in sweep.totals}
 
     def build_row(setting: SweepSetting) -> list[object]:
         totals = sweep.totals[setting.name]
         saving = "no price"
         if setting.name == sweep.current:  # the values of the version that recorded, or today's
-            saving = "today" if tested[setting.name] == setting.param_values else "as recorded"
+            saving = "today" if values[setting.name] == setting.param_values else "as recorded"
         elif totals.cost and current.cost:
             saving = format_saving(current.cost.total - totals.cost.total, sweep.cost_unit)
         name = format_setting(sweep, setting.name).removesuffix(" (default)")
         return [name, saving, totals.regret_tokens, totals.firings, totals.fired_in, totals.peak]
 
     heads = ("setting", f"change ({sweep.cost_unit})", "needed later", "firings", "in", "peak")
-    own = tested[sweep.current]
-    settings = [each for each in sweep.settings if each.name == sweep.current or tested.get(each.name, own) != own]
-    settings.sort(key=lambda each: [value for value in tested[each.name].values() if isinstance(value, int | float)])
+    own = values[sweep.current]
+    settings = [each for each in sweep.settings if each.name == sweep.current or values.get(each.name, own) != own]
+    settings.sort(key=lambda each: [value for value in values[each.name].values() if isinstance(value, int | float)])
     print_table("", heads, [build_row(setting) for setting in settings], MAX_SETTINGS_SHOWN)

@@ -1,7 +1,7 @@
 """Predict the size of the next request with and without a plan, as recorded - removed + inserted.
 
-The recorded size is used unchanged; all other content is measured. A summary not yet written is left out, but for the
-upper end of the range.
+The recorded size is used unchanged; all other content is measured. Only the upper end of the range includes a summary
+that is not written yet.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class NextRequest(NamedTuple):
 
     Attributes:
         account: the context without the plan.
-        after: size of the request with the plan, excluding a summary that is not written yet; its ``high`` has room
-            for one of twice the usual length.
+        after: size of the request with the plan, without a summary that is not written yet; only its ``high``
+            includes one, of twice the usual length.
         inserted_tokens: measured tokens that the plan inserts, including a written summary and ``restored_tokens``.
         summary_pending: whether the summary is not written yet, so that its size is unknown.
         restored_tokens: estimated tokens of files and skills that the agent puts back after the summary.

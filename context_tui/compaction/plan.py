@@ -221,7 +221,7 @@ class Plan:
 
     @property
     def verdict(self) -> str:
-        """Whether the policy would fire, that is change the context because its trigger is met, as words."""
+        """The verdict on the trigger, in words: a policy would fire if its trigger is met and the plan has changes."""
         if self.trigger.fires:
             return "would fire" if self.has_changes else "its trigger is met, but it changes nothing"
         return "would not fire"

@@ -60,7 +60,7 @@ class RuntimeState:
 
 
 ASSUMED_WINDOW_NOTE = ", which this agent assumes if it knows no window"
-"""What follows the size of a window that a runtime assumes in place of an unknown one."""
+"""Text after the size of a window that a runtime assumes in place of an unknown one."""
 
 
 def format_comparison(value: str, limit: str, *, fires: bool, exclusive: bool = False, explanation: str = "") -> str:

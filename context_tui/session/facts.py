@@ -377,7 +377,7 @@ class Facts:
         return row
 
     def set_size_basis(self, basis: SizeBasis | None) -> None:
-        """Set the size with all blocks so far, and an unknown model, if there is a *basis* and no recorded size."""
+        """Set the size with all blocks so far, and the model if unknown; ignored if None, or if a size is recorded."""
         if basis and not self.requests:
             self.size_basis, self.model = replace(basis, blocks=len(self.kind)), self.model or basis.model or None
 

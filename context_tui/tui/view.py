@@ -179,6 +179,7 @@ class View:
         return [_interpolate(points, tokens) if tokens >= 0 else 0 for tokens in tokens_after]
 
     def _estimate_curve(self, name: str, values: Sequence[Any]) -> list[int]:
+        """Return the tokens that each plan leaves by the policy's estimate; -1 where no plan is possible."""
         try:
             return POLICIES[self.policy].curve(self.context, self.policy_params, self.runtime_state, name, values)
         except PlanError:

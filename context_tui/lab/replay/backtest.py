@@ -219,10 +219,7 @@ class PolicyBacktest(NamedTuple):
 
 
 def run_backtests(recording: Recording, checkpoint: Checkpoint = lambda: None) -> list[PolicyBacktest]:
-    """Compare each policy of the recording's agent with the compactions that the session recorded.
-
-    Full compactions of an agent without a preset are not testable, but the sizes after them are predicted.
-    """
+    """Compare recorded compactions with the agent's policies; without a preset, full ones have only predicted sizes."""
     backtests = list[PolicyBacktest]()
     own_policies = list_own_policies(recording.facts.agent or recording.session.info.format)
     for kind, name in {**own_policies, "full": own_policies.get("full", NO_POLICY)}.items():

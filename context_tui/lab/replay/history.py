@@ -179,13 +179,13 @@ class ReplayHistory:
         self._dropped: set[int] = set()
         self._epoch_start = 0
         self._cleared: dict[int, Body] = {}  # by the recording, including earlier contexts
-        # of the last recorded compaction, while it and what was put back are in the history
+        # The summary of the last compaction; -1 once a policy removed it, and with it the tokens that were put back.
         self._summary = recording.first_summary
         self._recorded_from = 0  # first message appended to the recorded context
         self._recorded_before = frozenset[int]()  # messages with which the recorded context began
         self._amounts: dict[int, Amount] = {}  # by message with replaced bodies
         self._reordered_length = 0  # number of messages at the start of the order that may be rearranged
-        # amount of the history less that of the appended messages
+        # The amount of the history less that of the appended messages.
         self._non_appended: Amount = recording.get_put_back(recording.first_summary)
         self._split_cache = (0, 0, 0), (ZERO_AMOUNT, ZERO_AMOUNT)  # last key and value
         self._position_cache: tuple[dict[int, int], int] = {}, 0  # positions, and the number of indexed messages

@@ -353,9 +353,8 @@ class Walk:
         self.last_whole_plan = plan if stored_plan is plan else self.last_whole_plan
         decision = change.message, change.decided, change.step.policy.name, stored_plan
         counts = cleared, truncated, plan.messages_dropped - summarised, summarised
-        trigger = plan.trigger
-        compared = trigger.value if trigger.unit == "tokens" else None
-        reasons = change.believed if compared is None else compared, trigger.reason
+        trigger_size = plan.trigger.value if plan.trigger.unit == "tokens" else None
+        reasons = change.believed if trigger_size is None else trigger_size, plan.trigger.reason
         self.firings.append(result.Firing(self.call, *decision, before, after, cache_cut, *counts, *reasons))
 
 

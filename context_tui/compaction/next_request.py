@@ -83,7 +83,7 @@ def compute_next_request(plan: Plan, summary: str | None = None, token_table: To
 
 
 def measure(source: Session | Context | Plan, summary: str | None = None) -> context_size.ContextSize:
-    """Return the size of the next request, in tokens, with a session's or another context, or with a plan applied.
+    """Return the next request's size in tokens: at the end of a session, with a context, or after a plan is applied.
 
     The size is the one that the command line and the inspector show: recorded, or else measured with factors that are
     calibrated on the session. *summary* is that of the plan, if it is written already.
